@@ -1,0 +1,84 @@
+"""proxmesh: train one model across a network of peers that keep their data.
+
+Decentralized optimization of ``mean_i f_i(x) + h(x)`` with f_i smooth, possibly
+nonconvex, seen through minibatches, and h convex with a prox. No server, no all-reduce.
+
+Names are imported on first use, so that importing the package costs nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from proxmesh import graphs as graphs
+    from proxmesh import schedules as schedules
+    from proxmesh.algorithms import HSMADMM as HSMADMM
+    from proxmesh.errors import InputError as InputError
+    from proxmesh.errors import Notice as Notice
+    from proxmesh.experiment import Outcome as Outcome
+    from proxmesh.experiment import Result as Result
+    from proxmesh.experiment import solve as solve
+    from proxmesh.graphs import Graph as Graph
+    from proxmesh.network import connect as connect
+    from proxmesh.problems import L1 as L1
+    from proxmesh.problems import Box as Box
+    from proxmesh.problems import ElasticNet as ElasticNet
+    from proxmesh.problems import GroupLasso as GroupLasso
+    from proxmesh.problems import LearningProblem as LearningProblem
+    from proxmesh.problems import LInfBall as LInfBall
+    from proxmesh.problems import NonNegative as NonNegative
+    from proxmesh.problems import NoRegularizer as NoRegularizer
+    from proxmesh.problems import Only as Only
+    from proxmesh.problems import Simplex as Simplex
+    from proxmesh.problems import SquaredL2 as SquaredL2
+    from proxmesh.problems import datasets as datasets
+    from proxmesh.problems import models as models
+
+_MODULES = {
+    "datasets": "proxmesh.problems.datasets",
+    "graphs": "proxmesh.graphs",
+    "models": "proxmesh.problems.models",
+    "schedules": "proxmesh.schedules",
+}
+_HOMES = {
+    "HSMADMM": "proxmesh.algorithms",
+    "Graph": "proxmesh.graphs",
+    "InputError": "proxmesh.errors",
+    "Notice": "proxmesh.errors",
+    "Outcome": "proxmesh.experiment",
+    "Result": "proxmesh.experiment",
+    "connect": "proxmesh.network",
+    "solve": "proxmesh.experiment",
+    **dict.fromkeys(
+        (
+            "Box",
+            "ElasticNet",
+            "GroupLasso",
+            "L1",
+            "LInfBall",
+            "LearningProblem",
+            "NoRegularizer",
+            "NonNegative",
+            "Only",
+            "Simplex",
+            "SquaredL2",
+        ),
+        "proxmesh.problems",
+    ),
+}
+
+__all__ = sorted([*_MODULES, *_HOMES])  # noqa: PLE0605 - derived, so never stale
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(_MODULES[name])
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module `proxmesh` has no attribute `{name}`")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

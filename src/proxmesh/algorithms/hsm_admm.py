@@ -1,0 +1,172 @@
+"""HSM-ADMM: heterogeneous stochastic momentum ADMM (arXiv:2603.07682)."""
+
+from dataclasses import dataclass
+from typing import final
+
+import torch
+from torch import Tensor
+
+from proxmesh.algorithms.checks import require_fit, require_positive, require_whole
+from proxmesh.algorithms.gradients import grad_pair
+from proxmesh.schedules import Power
+from proxmesh.types import Cost, Network, Problem
+
+__all__ = ["HSMADMM", "HSMADMMState"]
+
+GRAPH_FREE_RATIO = 1.5
+"""c_eta / c_rho from which every graph is stable, the smoothness of f aside."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class HSMADMMState:
+    """The state of HSM-ADMM after iteration k; all rows are ``[n_local, p]``."""
+
+    k: Tensor  # finished iterations, 0-d int64
+    x: Tensor  # primal copies x_i: the models
+    y: Tensor  # splitting copies y_i: the prox side, exactly sparse under l1
+    v: Tensor  # STORM estimators of the local gradients
+    lx: Tensor  # (L x)_i of the current x: one exchange serves two updates
+    alpha_sum: Tensor  # sum_j alpha_ij: no multiplier is stored per edge
+    beta: Tensor  # multipliers of x_i = y_i
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class HSMADMM:
+    r"""Linearized ADMM with STORM gradients and degree-scaled steps.
+
+    The step that makes iterate k (k = 1, 2, ...) is, for every agent i at once,
+
+    .. math::
+
+        \rho &= c_\rho k^{1/3}, \quad \eta_i = c_\eta (d_i + 1) k^{1/3},
+                \quad a = \min(1, c_a (k+1)^{-2/3}) \\
+        y_i^k &= \mathrm{prox}_{h/\rho}(x_i^{k-1} - \beta_i^{k-1}/\rho) \\
+        x_i^k &= x_i^{k-1} - \big(v_i^{k-1} - \textstyle\sum_j \alpha_{ij}^{k-1}
+                - \beta_i^{k-1}
+                + \rho\,((Lx^{k-1})_i + x_i^{k-1} - y_i^k)\big)/\eta_i \\
+        v_i^k &= \nabla f_i(x_i^k, \xi_i^k)
+                + (1-a)\,(v_i^{k-1} - \nabla f_i(x_i^{k-1}, \xi_i^k)) \\
+        \textstyle\sum_j \alpha_{ij}^k &= \textstyle\sum_j \alpha_{ij}^{k-1}
+                - \rho\,(Lx^k)_i, \qquad
+        \beta_i^k = \beta_i^{k-1} - \rho\,(x_i^k - y_i^k)
+
+    It reads the agent's own degree and no other fact about the graph
+    (``heterogeneous=False``, the ablation, reads ``max_degree``).
+
+    Cost of an iteration: 1 vector to each neighbor in 1 round, hidden behind 2
+    minibatch gradients on the same batch.
+
+    Parameters
+    ----------
+    c_rho, c_eta, c_a
+        Constants of the penalty, the step and the momentum. ``c_eta >= 1.5 c_rho``
+        is stable on every graph once the loss is smooth enough for ``c_eta``.
+    k0
+        Offset of the schedules: k + k0 stands for k in the three formulas.
+    heterogeneous
+        True: eta_i with the agent's own degree. False: the largest degree for all.
+    first_batch
+        Samples of the very first gradient (m0); None: the problem's batch size.
+
+    Examples
+    --------
+    >>> HSMADMM(c_rho=0.25, c_eta=0.5, c_a=1.0).rho(8)
+    0.5
+    >>> HSMADMM(c_rho=-0.1)
+    Traceback (most recent call last):
+    proxmesh.errors.InputError: HSMADMM: `c_rho` must be positive and finite, got -0.1.
+
+    References
+    ----------
+    Zhang, Xiong, Xu, You, Shi: Heterogeneous Stochastic Momentum ADMM for Distributed
+    Nonconvex Composite Optimization, arXiv:2603.07682.
+    """
+
+    c_rho: float = 0.25
+    c_eta: float = 0.5
+    c_a: float = 1.0
+    k0: int = 0
+    heterogeneous: bool = True
+    first_batch: int | None = None
+
+    def __post_init__(self) -> None:
+        require_positive("HSMADMM", c_rho=self.c_rho, c_eta=self.c_eta, c_a=self.c_a)
+        require_whole("HSMADMM", 0, k0=self.k0)
+        require_whole("HSMADMM", 1, first_batch=self.first_batch)
+
+    @property
+    def rho(self) -> Power:
+        """The penalty, growing."""
+        return Power(self.c_rho, 1 / 3, self.k0)
+
+    @property
+    def eta(self) -> Power:
+        """The inverse step for each unit of degree + 1, growing."""
+        return Power(self.c_eta, 1 / 3, self.k0)
+
+    @property
+    def a(self) -> Power:
+        """The momentum, vanishing."""
+        return Power(self.c_a, -2 / 3, self.k0, ceiling=1.0)
+
+    def init(self, x0: Tensor, problem: Problem, network: Network) -> HSMADMMState:
+        """Start at x0 with zero multipliers and a first minibatch gradient."""
+        require_fit(x0, network)
+        sent = network.exchange(x0)
+        return HSMADMMState(
+            k=torch.tensor(0),
+            x=x0.clone(),
+            y=x0.clone(),
+            v=problem.grad(x0, problem.sample(0, size=self.first_batch)),
+            lx=sent.laplacian(),
+            alpha_sum=torch.zeros_like(x0),
+            beta=torch.zeros_like(x0),
+        )
+
+    def step(
+        self, state: HSMADMMState, problem: Problem, network: Network
+    ) -> HSMADMMState:
+        """Make the next iterate; a bare name is new, ``s.`` is old."""
+        s, k = state, state.k + 1
+        degree = network.degree if self.heterogeneous else network.max_degree
+        rho, eta, a = self.rho(k), self.eta(k) * (degree + 1), self.a(k + 1)
+
+        y = problem.prox(s.x - s.beta / rho, 1 / rho)
+        x = s.x - (s.v - s.alpha_sum - s.beta + rho * (s.lx + s.x - y)) / eta
+        sent = network.exchange(x)  # travels while the gradients are computed
+
+        g, g_old = grad_pair(problem, x, s.x, problem.sample(k))
+        v = g + (1 - a) * (s.v - g_old)
+
+        lx = sent.laplacian()
+        return HSMADMMState(
+            k=k,
+            x=x,
+            y=y,
+            v=v,
+            lx=lx,
+            alpha_sum=s.alpha_sum - rho * lx,
+            beta=s.beta - rho * (x - y),
+        )
+
+    def cost(self, k: int) -> Cost:
+        """One vector in one round; two gradients, one in `init`."""
+        if k == 0:
+            return Cost(vectors=1, rounds=1, gradients=1, batch=self.first_batch)
+        return Cost(vectors=1, rounds=1, gradients=2)
+
+    def remedy(self) -> str:
+        """Say what to change after a divergence."""
+        if self.c_eta < GRAPH_FREE_RATIO * self.c_rho:
+            return (
+                f"c_eta / c_rho is {self.c_eta / self.c_rho:.3g}; from "
+                f"{GRAPH_FREE_RATIO} on every graph is stable: raise `c_eta` to "
+                f"{GRAPH_FREE_RATIO * self.c_rho:.3g} or more."
+            )
+        return (
+            "The step is too long for this loss: double `c_rho` and `c_eta` together "
+            f"(now {self.c_rho:g} and {self.c_eta:g}), or raise `c_a` (now "
+            f"{self.c_a:g})."
+        )

@@ -1,0 +1,28 @@
+"""What we say when something is wrong: who, what is wrong, the value, what to do."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = ["InputError", "Notice", "unknown"]
+
+
+class InputError(ValueError):
+    """Something the user gave cannot be used; the message is one line and complete."""
+
+
+class Notice(UserWarning):
+    """One line worth knowing that stops nothing."""
+
+
+def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
+    """Build the error for a name that is not in the table, with the nearest one.
+
+    Examples
+    --------
+    >>> print(unknown("graph", "rng", ["ring", "star"]))
+    unknown graph `rng`. Did you mean `ring`? Known: ring, star.
+    """
+    names = sorted(known)
+    near = get_close_matches(str(name), names, n=1, cutoff=0.5)
+    hint = f" Did you mean `{near[0]}`?" if near else ""
+    return InputError(f"unknown {kind} `{name}`.{hint} Known: {', '.join(names)}.")

@@ -1,0 +1,174 @@
+"""What a run leaves behind: a history, an outcome, the models, a folder."""
+
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, final
+
+import pandas as pd
+import tomli_w
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from proxmesh.errors import InputError
+from proxmesh.metrics import COLUMNS
+from proxmesh.types import World
+
+__all__ = ["Outcome", "Result", "RunFolder", "machine", "table"]
+
+
+class Outcome(StrEnum):
+    """How a run ended."""
+
+    FINISHED = "finished"
+    TARGET_REACHED = "target reached"
+    DIVERGED = "diverged"
+    INTERRUPTED = "interrupted"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Everything a run found."""
+
+    history: pd.DataFrame  # one row an evaluation; columns as in `metrics.COLUMNS`
+    outcome: Outcome
+    message: str  # the outcome in words: when, where, and what to do
+    state: Any  # the last finite state, to go on from
+    problem: Any
+    world: World = field(repr=False)
+
+    @property
+    def final(self) -> dict[str, float]:
+        """The last row of the history."""
+        last = self.history.iloc[-1] if len(self.history) else pd.Series(dtype=float)
+        return {str(name): float(value) for name, value in last.dropna().items()}
+
+    @property
+    def model(self) -> nn.Module | None:
+        """The model at the average of x, where the metrics are taken."""
+        return self._module("x")
+
+    @property
+    def sparse_model(self) -> nn.Module | None:
+        """The model at the average of y, the prox side; None if there is no y."""
+        return self._module("y")
+
+    def save(self, folder: str | Path, config: Mapping[str, Any] | None = None) -> Path:
+        """Write a run folder; refuse one that already holds a run."""
+        run = RunFolder.create(Path(folder))
+        run.write_config(config or {})
+        run.write_result(self)
+        return run.path
+
+    def summary(self) -> dict[str, Any]:
+        """Outcome, final metrics, versions and machine, ready for JSON."""
+        return {
+            "outcome": str(self.outcome),
+            "message": self.message,
+            "final": self.final,
+            **machine(),
+        }
+
+    def _module(self, rows: str) -> nn.Module | None:
+        if not (hasattr(self.problem, "module") and hasattr(self.state, rows)):
+            return None
+        row = self.world.reduce(getattr(self.state, rows), "mean")
+        module: nn.Module = self.problem.module(row)
+        return module
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """config.toml, history.csv, summary.json and the models of one run."""
+
+    path: Path
+
+    HOLDS_A_RUN = ("config.toml", "history.csv", "summary.json")
+
+    @staticmethod
+    def create(path: Path, force: bool = False) -> "RunFolder":
+        """Make the folder; refuse to touch a run that is there unless `force`."""
+        taken = [name for name in RunFolder.HOLDS_A_RUN if (path / name).exists()]
+        if taken and not force:
+            raise InputError(
+                f"folder `{path}` already holds a run ({', '.join(taken)}). Choose "
+                "another `--out`, or overwrite it with `--force`."
+            )
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            probe = path / ".writable"
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise InputError(
+                f"folder `{path}` cannot be written: {error.strerror}. Choose another "
+                "`--out`."
+            ) from error
+        for name in taken:
+            (path / name).unlink()
+        return RunFolder(path)
+
+    def write_config(self, config: Mapping[str, Any]) -> None:
+        """Write the complete config, which reruns the run exactly."""
+        (self.path / "config.toml").write_text(tomli_w.dumps(_without_none(config)))
+
+    def append(self, row: Mapping[str, float], columns: list[str]) -> None:
+        """Add a row to history.csv at once, so that a crash loses nothing."""
+        file = self.path / "history.csv"
+        line = table([row], columns)
+        line.to_csv(file, mode="a", header=not file.exists(), index=False)
+
+    def write_result(self, result: Result) -> None:
+        """Write what is known at the end."""
+        result.history.to_csv(self.path / "history.csv", index=False)
+        summary = json.dumps(result.summary(), indent=2, allow_nan=True)
+        (self.path / "summary.json").write_text(summary + "\n")
+        for name in ("model", "sparse_model"):
+            module = getattr(result, name)
+            if module is not None:
+                weights = {k: v.contiguous() for k, v in module.state_dict().items()}
+                save_file(weights, self.path / f"{name}.safetensors")
+
+
+def table(rows: list[Mapping[str, float]], columns: list[str]) -> pd.DataFrame:
+    """Return rows as a table with fixed columns and whole numbers where they belong."""
+    frame = pd.DataFrame(rows, columns=columns)
+    counts = ["iteration", "gradients", "vectors_sent", "bytes_sent"]
+    return frame.astype({c: "int64" for c in counts if c in columns})
+
+
+def machine() -> dict[str, Any]:
+    """Versions and machine, for the record."""
+    packages = ("proxmesh", "torch", "numpy")
+    return {
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in packages},
+        },
+        "machine": {
+            "system": platform.system(),
+            "processor": platform.machine(),
+            "threads": torch.get_num_threads(),
+        },
+    }
+
+
+def ordered(names: list[str]) -> list[str]:
+    """Sort columns as documented, own ones last."""
+    known = [name for name in COLUMNS if name in names]
+    return known + [name for name in names if name not in COLUMNS]
+
+
+def _without_none(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_none(value) if isinstance(value, Mapping) else value
+        for key, value in config.items()
+        if value is not None
+    }

@@ -1,0 +1,443 @@
+"""Topologies: who talks to whom.
+
+Every constructor takes the number of agents first and returns a connected, undirected
+`Graph` without self loops, or says in one line why it cannot.
+
+Examples
+--------
+>>> graph = ring(8)
+>>> graph.n, graph.degrees.tolist(), len(graph.edges)
+(8, [2, 2, 2, 2, 2, 2, 2, 2], 8)
+>>> round(graph.mixing_lambda, 4)
+0.8047
+"""
+
+import inspect
+import math
+import random
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, wraps
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.linalg import eigsh
+
+from proxmesh.errors import InputError, unknown
+
+__all__ = [
+    "CONSTRUCTORS",
+    "Graph",
+    "barabasi_albert",
+    "complete",
+    "erdos_renyi",
+    "from_edges",
+    "from_file",
+    "from_networkx",
+    "grid",
+    "hypercube",
+    "ladder",
+    "make",
+    "path",
+    "random_8",
+    "random_regular",
+    "ring",
+    "star",
+    "topology",
+    "torus",
+    "watts_strogatz",
+]
+
+DENSE_UP_TO = 256
+"""Agents up to which matrices are dense: above, a sparse product is faster."""
+
+REDRAWS = 100
+"""Draws of a random graph with default density before giving up on connectivity."""
+
+FloatArray = NDArray[np.float64]
+Matrix = FloatArray | sparse.csr_array[np.float64]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A connected undirected graph on the agents 0 .. n-1.
+
+    Parameters
+    ----------
+    n
+        Number of agents, at least 2.
+    edges
+        Pairs (i, j); order and repetition do not matter.
+    name, options
+        What made it, for messages and records.
+    """
+
+    n: int
+    edges: tuple[tuple[int, int], ...]
+    name: str = "edges"
+    options: Mapping[str, Any] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.n < 2:
+            raise InputError(
+                f"graph `{self}` has n={self.n}; a network needs at least 2 agents."
+            )
+        for i, j in self.edges:
+            if i == j:
+                raise InputError(
+                    f"graph `{self}` has a self loop at agent {i}. Remove the edge "
+                    f"({i}, {i}): an agent needs no link to itself."
+                )
+            if not (0 <= i < self.n and 0 <= j < self.n):
+                raise InputError(
+                    f"graph `{self}` has the edge ({i}, {j}), but its agents are "
+                    f"0 to {self.n - 1}."
+                )
+        edges = sorted({(min(e), max(e)) for e in self.edges})
+        object.__setattr__(self, "edges", tuple(edges))
+        pieces = nx.number_connected_components(self.to_networkx())
+        if pieces > 1:
+            raise InputError(
+                f"graph `{self}` has {pieces} connected components; consensus needs 1. "
+                + self._remedy()
+            )
+
+    def __str__(self) -> str:
+        options = "".join(f", {k}={v}" for k, v in self.options.items())
+        return f"{self.name}(n={self.n}{options})"
+
+    def _remedy(self) -> str:
+        if "prob" in self.options:
+            return "Raise `prob` or change `seed`."
+        return "Add edges between them."
+
+    def to_networkx(self) -> "nx.Graph[int]":
+        """Return the same graph as a networkx object."""
+        g: nx.Graph[int] = nx.Graph()
+        g.add_nodes_from(range(self.n))
+        g.add_edges_from(self.edges)
+        return g
+
+    @cached_property
+    def adjacency(self) -> sparse.csr_array[np.float64]:
+        """The 0/1 matrix Adj, sparse."""
+        i, j = np.array(self.edges).T
+        ones = np.ones(len(self.edges))
+        upper = sparse.coo_array((ones, (i, j)), shape=(self.n, self.n))
+        return sparse.csr_array(upper + upper.T)
+
+    @cached_property
+    def degrees(self) -> NDArray[np.int64]:
+        """d_i: number of neighbors, the agent itself not counted."""
+        return np.asarray(self.adjacency.sum(axis=1)).astype(np.int64)
+
+    @property
+    def max_degree(self) -> int:
+        """Largest degree."""
+        return int(self.degrees.max())
+
+    @cached_property
+    def laplacian(self) -> Matrix:
+        """L = D - Adj; dense up to `DENSE_UP_TO` agents, sparse above.
+
+        Examples
+        --------
+        >>> print(path(3).laplacian)
+        [[ 1. -1.  0.]
+         [-1.  2. -1.]
+         [ 0. -1.  1.]]
+        """
+        matrix = sparse.diags_array(self.degrees.astype(float)) - self.adjacency
+        return self._stored(sparse.csr_array(matrix))
+
+    @cached_property
+    def mixing(self) -> Matrix:
+        """W with Metropolis weights: symmetric, doubly stochastic.
+
+        ``w_ij = 1 / (1 + max(d_i, d_j))`` on edges, ``w_ii = 1 - sum_j w_ij``.
+        """
+        i, j = np.array(self.edges).T
+        weight = 1 / (1 + np.maximum(self.degrees[i], self.degrees[j]))
+        upper = sparse.coo_array((weight, (i, j)), shape=(self.n, self.n))
+        links = sparse.csr_array(upper + upper.T)
+        own = 1 - np.asarray(links.sum(axis=1))
+        return self._stored(sparse.csr_array(links + sparse.diags_array(own)))
+
+    @cached_property
+    def algebraic_connectivity(self) -> float:
+        """Second smallest eigenvalue of L: 0 would mean disconnected."""
+        if isinstance(self.laplacian, np.ndarray):
+            return float(np.linalg.eigvalsh(self.laplacian)[1])
+        # Shift-invert just below 0 finds the smallest eigenvalues in a few solves.
+        found = eigsh(
+            self.laplacian.tocsc(), k=2, sigma=-1e-3, return_eigenvectors=False
+        )
+        return float(np.sort(found)[1])
+
+    @cached_property
+    def mixing_lambda(self) -> float:
+        """Second largest absolute eigenvalue of W: the contraction of one mixing."""
+        if isinstance(self.mixing, np.ndarray):
+            return float(np.sort(np.abs(np.linalg.eigvalsh(self.mixing)))[-2])
+        top = eigsh(self.mixing.tocsc(), k=2, sigma=1.001, return_eigenvectors=False)
+        low = eigsh(self.mixing, k=1, which="SA", return_eigenvectors=False)
+        return float(max(np.sort(top)[0], -low[0]))
+
+    def _stored(self, matrix: "sparse.csr_array[np.float64]") -> Matrix:
+        return matrix.toarray() if self.n <= DENSE_UP_TO else matrix
+
+
+Build = TypeVar("Build", bound=Callable[..., Graph])
+
+CONSTRUCTORS: dict[str, Callable[..., Graph]] = {}
+"""Every named topology by its command-line name."""
+
+
+def topology(build: Build) -> Build:
+    """Register a constructor under its command-line name; refuse lonely agents."""
+    name = build.__name__.replace("_", "-")
+
+    @wraps(build)
+    def checked(n: int, *args: Any, **options: Any) -> Graph:
+        if n < 2:
+            raise InputError(f"graph `{name}` needs at least 2 agents, got n={n}.")
+        return build(n, *args, **options)
+
+    CONSTRUCTORS[name] = checked
+    return cast(Build, checked)
+
+
+def from_edges(edges: Iterable[tuple[int, int]], n: int | None = None) -> Graph:
+    """Return the graph with these edges; n defaults to the largest agent + 1.
+
+    Examples
+    --------
+    >>> from_edges([(0, 1), (1, 2)]).degrees.tolist()
+    [1, 2, 1]
+    """
+    pairs = tuple((int(i), int(j)) for i, j in edges)
+    if not pairs:
+        raise InputError("graph `edges` is empty; give pairs (i, j) of agents.")
+    return Graph(n or max(map(max, pairs)) + 1, pairs)
+
+
+def from_networkx(g: "nx.Graph[Any]") -> Graph:
+    """Return any undirected networkx graph; agents are its nodes in their order."""
+    return _converted(g, g.name or "networkx")
+
+
+def from_file(file: str | Path) -> Graph:
+    """Return the graph of a text file with one edge `i j` a line, agents from 0."""
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"graph file `{file}` cannot be read: {error}.") from error
+    edges = []
+    for number, line in enumerate(lines, 1):
+        words = line.split("#")[0].replace(",", " ").split()
+        if not words:
+            continue
+        if len(words) != 2 or not all(word.isdecimal() for word in words):
+            raise InputError(
+                f"graph file `{file}`, line {number}: expected two agents `i j`, "
+                f"got `{line.strip()}`."
+            )
+        edges.append((int(words[0]), int(words[1])))
+    if not edges:
+        raise InputError(f"graph file `{file}` holds no edge; write one `i j` a line.")
+    return from_edges(edges)
+
+
+@topology
+def ring(n: int) -> Graph:
+    """Return a cycle: everyone has two neighbors (one if n = 2)."""
+    return _converted(nx.path_graph(n) if n <= 2 else nx.cycle_graph(n), "ring")
+
+
+@topology
+def path(n: int) -> Graph:
+    """Return a line 0 - 1 - ... - n-1, the slowest graph to agree on."""
+    return _converted(nx.path_graph(n), "path")
+
+
+@topology
+def grid(n: int, rows: int | None = None) -> Graph:
+    """Return a rectangular grid, as square as n allows unless `rows` is given."""
+    sides = _sides("grid", n, rows)
+    return _converted(nx.grid_2d_graph(*sides), "grid", rows=sides[0])
+
+
+@topology
+def torus(n: int, rows: int | None = None) -> Graph:
+    """Return a grid whose borders are joined."""
+    sides = _sides("torus", n, rows)
+    return _converted(nx.grid_2d_graph(*sides, periodic=True), "torus", rows=sides[0])
+
+
+@topology
+def ladder(n: int) -> Graph:
+    """Return two rails 0 .. n/2-1 and n/2 .. n-1 joined by rungs i - (i + n/2)."""
+    if n % 2 or n < 4:
+        raise InputError(f"graph `ladder` needs an even n of at least 4, got {n}.")
+    return _converted(nx.ladder_graph(n // 2), "ladder")
+
+
+@topology
+def star(n: int) -> Graph:
+    """Return one hub, agent 0, with n - 1 leaves."""
+    return _converted(nx.star_graph(n - 1), "star")
+
+
+@topology
+def complete(n: int) -> Graph:
+    """Return the graph in which everyone talks to everyone."""
+    return _converted(nx.complete_graph(n), "complete")
+
+
+@topology
+def hypercube(n: int) -> Graph:
+    """Return the cube of dimension log2(n)."""
+    if n & (n - 1):
+        raise InputError(f"graph `hypercube` needs n = 2, 4, 8, 16, ..., got {n}.")
+    return _converted(nx.hypercube_graph(n.bit_length() - 1), "hypercube")
+
+
+@topology
+def erdos_renyi(n: int, prob: float | None = None, seed: int = 0) -> Graph:
+    """Return a random graph in which every edge exists with probability `prob`.
+
+    Without `prob` it is twice the connectivity threshold, 2 log(n) / n, and draws that
+    are not connected are drawn again.
+    """
+    if prob is not None:
+        _probability("erdos-renyi", prob)
+        drawn = nx.gnp_random_graph(n, prob, seed=seed)
+        return _converted(drawn, "erdos-renyi", prob=prob, seed=seed)
+    chance = min(1.0, 2 * math.log(n) / n)
+    stream = random.Random(seed)
+    for _ in range(REDRAWS):
+        drawn = nx.gnp_random_graph(n, chance, seed=stream)
+        if nx.is_connected(drawn):
+            break
+    return _converted(drawn, "erdos-renyi", prob=round(chance, 4), seed=seed)
+
+
+@topology
+def barabasi_albert(n: int, links: int | None = None, seed: int = 0) -> Graph:
+    """Return a graph with hubs: each new agent links to `links` (2) older ones."""
+    if links is None:
+        links = min(2, n - 1)
+    if not 1 <= links < n:
+        raise InputError(
+            f"graph `barabasi-albert`: `links` must be in 1 .. {n - 1}, got {links}."
+        )
+    drawn = nx.barabasi_albert_graph(n, links, seed=seed)
+    return _converted(drawn, "barabasi-albert", links=links, seed=seed)
+
+
+@topology
+def watts_strogatz(
+    n: int, neighbors: int = 4, prob: float = 0.1, seed: int = 0
+) -> Graph:
+    """Return a small world: a ring of `neighbors`, rewired with probability `prob`."""
+    _probability("watts-strogatz", prob)
+    if neighbors < 2:
+        raise InputError(
+            f"graph `watts-strogatz`: `neighbors` must be at least 2, got {neighbors}."
+        )
+    if n <= neighbors:
+        return _converted(nx.complete_graph(n), "watts-strogatz", neighbors=n - 1)
+    drawn = nx.connected_watts_strogatz_graph(n, neighbors, prob, REDRAWS, seed)
+    return _converted(
+        drawn, "watts-strogatz", neighbors=neighbors, prob=prob, seed=seed
+    )
+
+
+@topology
+def random_regular(n: int, degree: int | None = None, seed: int = 0) -> Graph:
+    """Return a random graph in which everyone has `degree` (3, or 4 if n is odd)."""
+    if degree is None:
+        degree = min(4 if n % 2 else 3, n - 1)
+    if not 1 <= degree < n or n * degree % 2:
+        raise InputError(
+            f"graph `random-regular`: `degree` must be in 1 .. {n - 1} and n * degree "
+            f"even, got n={n}, degree={degree}."
+        )
+    stream = random.Random(seed)
+    for _ in range(REDRAWS):
+        drawn = nx.random_regular_graph(degree, n, seed=stream)
+        if nx.is_connected(drawn):
+            break
+    return _converted(drawn, "random-regular", degree=degree, seed=seed)
+
+
+def random_8(n: int = 8) -> Graph:
+    """Return the field's 8-agent random graph: K8 without 1-6, 2-3, 2-4 and 5-7."""
+    if n != 8:
+        raise InputError(f"graph `random-8` has 8 agents, got n={n}.")
+    missing = {(1, 6), (2, 3), (2, 4), (5, 7)}
+    edges = set(nx.complete_graph(8).edges) - missing
+    return Graph(8, tuple(edges), "random-8")
+
+
+CONSTRUCTORS["random-8"] = random_8
+
+
+def make(name: str, n: int, **options: Any) -> Graph:
+    """Build a topology by name, or from an edge file if `name` is one.
+
+    Examples
+    --------
+    >>> make("star", 4).degrees.tolist()
+    [3, 1, 1, 1]
+    """
+    if name not in CONSTRUCTORS:
+        if "." in name or "/" in name:
+            graph = from_file(name)
+            if graph.n != n:
+                raise InputError(
+                    f"graph file `{name}` has {graph.n} agents, but {n} were asked "
+                    f"for. Use `--agents {graph.n}`."
+                )
+            return graph
+        raise unknown("graph", name, CONSTRUCTORS)
+    known = list(inspect.signature(CONSTRUCTORS[name]).parameters)[1:]
+    for option in options:
+        if option not in known:
+            raise unknown(f"option of graph `{name}`", option, known)
+    return CONSTRUCTORS[name](n, **options)
+
+
+def _converted(g: "nx.Graph[Any]", name: str, **options: Any) -> Graph:
+    if g.is_directed():
+        raise InputError(
+            f"graph `{name}` is directed; every link must work both ways. "
+            "Use `g.to_undirected()`."
+        )
+    number = {node: i for i, node in enumerate(g.nodes)}
+    edges = tuple((number[i], number[j]) for i, j in g.edges())
+    return Graph(len(number), edges, name, options)
+
+
+def _sides(name: str, n: int, rows: int | None) -> tuple[int, int]:
+    if rows is None:
+        rows = max((r for r in range(2, math.isqrt(n) + 1) if n % r == 0), default=0)
+        if not rows:
+            raise InputError(
+                f"graph `{name}`: {n} agents do not fill a rectangle of 2 rows or "
+                "more. Choose another n, or the graph `path` or `ring`."
+            )
+    if rows < 1 or n % rows:
+        raise InputError(
+            f"graph `{name}`: `rows` must divide n, got rows={rows}, n={n}."
+        )
+    return rows, n // rows
+
+
+def _probability(name: str, prob: float) -> None:
+    if not 0 <= prob <= 1:
+        raise InputError(f"graph `{name}`: `prob` must be in 0 .. 1, got {prob}.")

@@ -1,0 +1,125 @@
+"""From a state to the numbers of one row of the history.
+
+Everything is taken at the average ``x_mean`` of the agents' models, except `consensus`,
+`density_y` and `kkt`. A column that the problem cannot provide is left out.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from proxmesh.types import Evaluation, Problem, State, World
+
+__all__ = [
+    "COLUMNS",
+    "HIGHER_IS_BETTER",
+    "Metric",
+    "density",
+    "kkt_residual",
+    "measure",
+]
+
+COLUMNS: Mapping[str, str] = {
+    "iteration": "finished iterations k",
+    "gradients": "sample gradients that each agent has evaluated",
+    "vectors_sent": "p-vectors that each agent has sent to each neighbor",
+    "bytes_sent": "bytes over all edges, both directions",
+    "seconds": "computing time, without evaluation and compilation",
+    "stationarity": "norm + consensus",
+    "norm": "|x_mean - prox_h(x_mean - mean gradient)|^2",
+    "consensus": "sum_i |x_i - x_mean|^2",
+    "objective": "train_loss + h(x_mean)",
+    "train_loss": "mean over agents of their shard's mean loss",
+    "test_loss": "mean loss on the test set",
+    "train_accuracy": "share of correct labels, mean over agents",
+    "test_accuracy": "share of correct labels on the test set",
+    "density": "share of entries of x_mean above 1e-6 in absolute value",
+    "density_y": "the same of y_i, mean over agents: the exactly sparse copies",
+    "kkt": "dist^2(0, dL): the residual of the paper's Definition 1 (HSM-ADMM)",
+}
+"""The columns of a history in their order, and what they are."""
+
+HIGHER_IS_BETTER = frozenset({"train_accuracy", "test_accuracy"})
+NONZERO = 1e-6
+
+Metric: TypeAlias = Callable[[Any, Any], float]
+"""A user's own column: ``metric(state, problem) -> number``."""
+
+
+def measure(
+    state: State,
+    problem: Problem,
+    world: World,
+    own: Mapping[str, Metric] | None = None,
+    kkt: bool = True,
+) -> dict[str, float]:
+    """Evaluate a state; only this process's agents are looked at, then reduced."""
+    x = state.x
+    x_mean = world.reduce(x, "mean")
+    consensus = world.reduce((x - x_mean).square().sum(1), "sum").item()
+    row = {"consensus": consensus, "density": density(x_mean[None]).item()}
+
+    found = _evaluated(problem, x_mean.expand_as(x))
+    if found.grad is not None:
+        forward = x_mean - world.reduce(found.grad, "mean")
+        gap = x_mean - problem.prox(forward[None], 1.0)[0]
+        row["norm"] = gap.square().sum().item()
+        row["stationarity"] = row["norm"] + consensus
+    if found.loss is not None:
+        row["train_loss"] = world.reduce(found.loss, "mean").item()
+        if hasattr(problem, "penalty"):
+            penalty = problem.penalty(x_mean[None])[0].item()
+            row["objective"] = row["train_loss"] + penalty
+    for name, values in found.metrics.items():
+        row[name] = world.reduce(values, "mean").item()
+    if hasattr(problem, "test"):
+        row.update(problem.test(x_mean))
+    if isinstance(getattr(state, "y", None), Tensor):
+        row["density_y"] = world.reduce(density(state.y), "mean").item()  # type: ignore[attr-defined]
+    residual = kkt_residual(state, problem) if kkt else None
+    if residual is not None:
+        row["kkt"] = world.reduce(residual, "sum").item()
+    for name, metric in (own or {}).items():
+        row[name] = float(metric(state, problem))
+    return row
+
+
+def density(x: Tensor) -> Tensor:
+    """Share of entries of each row that are not (nearly) zero, ``[rows]``."""
+    return (x.abs() > NONZERO).to(torch.float64).mean(1)
+
+
+def kkt_residual(state: Any, problem: Any) -> Tensor | None:
+    """Each agent's part of ``dist^2(0, dL(x, y, lambda))``, ``[n_local]``.
+
+    ``|grad f_i(x_i) - sum_j alpha_ij - beta_i|^2 + dist^2(-beta_i, dh(y_i))
+    + <x_i, (L x)_i> + |x_i - y_i|^2``: stationarity in x and in y, then the two
+    constraints. None for states without these variables or problems without
+    `full_grad` and `distance`.
+    """
+    needed = ("y", "lx", "alpha_sum", "beta")
+    if not all(hasattr(state, name) for name in needed):
+        return None
+    if not (hasattr(problem, "full_grad") and hasattr(problem, "distance")):
+        return None
+    in_y = problem.distance(-state.beta, state.y)
+    if in_y is None:
+        return None
+    gap = problem.full_grad(state.x).sub_(state.alpha_sum).sub_(state.beta)
+    in_x = gap.square_().sum(1)
+    edges = (state.x * state.lx).sum(1)
+    copies = (state.x - state.y).square().sum(1)
+    residual: Tensor = in_x + in_y + edges + copies
+    return residual
+
+
+def _evaluated(problem: Any, x: Tensor) -> Evaluation:
+    if hasattr(problem, "evaluate"):
+        found: Evaluation = problem.evaluate(x)
+        return found
+    return Evaluation(
+        grad=problem.full_grad(x) if hasattr(problem, "full_grad") else None,
+        loss=problem.value(x) if hasattr(problem, "value") else None,
+    )

@@ -1,0 +1,54 @@
+"""Counts what an algorithm really sends, to hold it to what it declares."""
+
+from dataclasses import dataclass
+from typing import final
+
+from torch import Tensor
+
+from proxmesh.types import Exchange, Network
+
+__all__ = ["CountingNetwork", "Traffic"]
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What was sent so far."""
+
+    vectors: int = 0  # p-vectors that each agent has sent to each neighbor
+    exchanges: int = 0  # calls of `exchange`
+
+
+@final
+class CountingNetwork:
+    """A `Network` that counts; everything else is the wrapped network's.
+
+    For tests and eager runs: a counter inside the step would make `torch.compile`
+    start over at every iteration, which is why algorithms declare their `Cost`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from proxmesh import connect, graphs
+    >>> network = CountingNetwork(connect(graphs.ring(4)))
+    >>> _ = network.exchange(torch.zeros(4, 10)).mix()
+    >>> network.traffic
+    Traffic(vectors=1, exchanges=1)
+    """
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self.traffic = Traffic()
+        self.n = network.n
+        self.degree = network.degree
+        self.max_degree = network.max_degree
+
+    @property
+    def mixing_lambda(self) -> float:
+        """Second largest absolute eigenvalue of W."""
+        return self._network.mixing_lambda
+
+    def exchange(self, x: Tensor) -> Exchange:
+        """Count the vectors in x (columns beyond dim 1 are further vectors)."""
+        self.traffic.vectors += x[0].numel() // x.shape[-1]
+        self.traffic.exchanges += 1
+        return self._network.exchange(x)

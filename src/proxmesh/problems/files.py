@@ -1,0 +1,175 @@
+"""Own data files: .npz, .csv and LIBSVM, with errors that name row and column."""
+
+import csv
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proxmesh.errors import InputError
+
+__all__ = ["read", "with_same_width"]
+
+Arrays = tuple[NDArray[Any], NDArray[Any]]
+
+INPUT_KEYS = ("x", "X", "inputs", "features", "data", "x_train", "X_train")
+LABEL_KEYS = ("y", "Y", "targets", "labels", "target", "y_train", "Y_train")
+TEST_KEYS = (
+    ("x_test", "y_test"),
+    ("X_test", "y_test"),
+    ("inputs_test", "targets_test"),
+)
+
+
+def read(path: Path, label: str | None = None) -> tuple[Arrays, Arrays | None]:
+    """Return (inputs, labels), and the test part where the file holds one."""
+    if not path.is_file():
+        raise InputError(f"dataset `{path}` does not exist.")
+    try:
+        if path.suffix == ".npz":
+            return _read_npz(path)
+        if path.suffix == ".csv":
+            return _read_csv(path, label), None
+        return _read_libsvm(path), None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"dataset `{path}` cannot be read: {error}.") from error
+
+
+def with_same_width(
+    file: str | Path, train: Arrays, test: Arrays
+) -> tuple[Arrays, Arrays]:
+    """Pad the narrower of two tables: LIBSVM files leave out trailing zeros."""
+    if train[0].shape[1:] == test[0].shape[1:]:
+        return train, test
+    flat = train[0].ndim == test[0].ndim == 2
+    if not (flat and Path(file).suffix not in {".npz", ".csv"}):
+        raise InputError(
+            f"dataset `{file}`: training samples have shape {train[0].shape[1:]} but "
+            f"test samples {test[0].shape[1:]}."
+        )
+    width = max(train[0].shape[1], test[0].shape[1])
+
+    def padded(arrays: Arrays) -> Arrays:
+        x, y = arrays
+        return np.pad(x, ((0, 0), (0, width - x.shape[1]))), y
+
+    return padded(train), padded(test)
+
+
+def _read_npz(path: Path) -> tuple[Arrays, Arrays | None]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = dict(archive)
+    except (ValueError, zipfile.BadZipFile) as error:
+        raise InputError(f"dataset `{path}` is not a plain .npz: {error}.") from error
+    inputs = next((k for k in INPUT_KEYS if k in arrays), None)
+    labels = next((k for k in LABEL_KEYS if k in arrays), None)
+    if inputs is None or labels is None:
+        raise InputError(
+            f"dataset `{path}` must hold arrays `x` and `y` (and `x_test`, `y_test` "
+            f"if you have them), found: {', '.join(arrays) or 'none'}."
+        )
+    train = _checked(path, arrays[inputs], arrays[labels])
+    for x, y in TEST_KEYS:
+        if x in arrays and y in arrays:
+            return train, _checked(path, arrays[x], arrays[y])
+    return train, None
+
+
+def _read_csv(path: Path, label: str | None) -> Arrays:
+    import pandas as pd
+
+    header = _csv_header(path)
+    table = pd.read_csv(path, header=0 if header else None, skip_blank_lines=True)
+    names = [str(name) for name in table.columns]
+    table.columns = pd.Index(names)
+    if label is not None and label not in names:
+        raise InputError(
+            f"dataset `{path}` has no column `{label}`. Its columns: "
+            f"{', '.join(names[:20])}."
+        )
+    chosen = label or names[-1]
+    features = table.drop(columns=chosen)
+    first_line = 2 if header else 1
+    for name in features:
+        numbers = pd.to_numeric(features[name], errors="coerce")
+        bad = np.flatnonzero(~np.isfinite(numbers.to_numpy(float)))
+        if len(bad):
+            value = features[name].iloc[bad[0]]
+            raise InputError(
+                f"dataset `{path}`, line {bad[0] + first_line}, column `{name}`: "
+                f"`{value}` is not a finite number. Replace or encode it."
+            )
+    labels = table[chosen]
+    if labels.isna().any():
+        line = int(np.flatnonzero(labels.isna())[0]) + first_line
+        raise InputError(
+            f"dataset `{path}`, line {line}: the label `{chosen}` is missing."
+        )
+    return _checked(path, features.to_numpy(np.float64), labels.to_numpy())
+
+
+def _csv_header(path: Path) -> bool:
+    """Check that all rows are equally long; tell whether the first holds names."""
+    with path.open(newline="", encoding="utf-8") as lines:
+        reader = csv.reader(lines)
+        first = next(reader, None)
+        if first is None or len(first) < 2:
+            raise InputError(
+                f"dataset `{path}` needs at least one feature and a label column."
+            )
+        for row in reader:
+            if row and len(row) != len(first):
+                raise InputError(
+                    f"dataset `{path}`, line {reader.line_num}: {len(row)} fields but "
+                    f"the first line has {len(first)}."
+                )
+    return not all(_is_number(field) for field in first[:-1])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_libsvm(path: Path) -> Arrays:
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        x, y = load_svmlight_file(str(path))
+    except ValueError as error:
+        raise InputError(
+            f"dataset `{path}` is not in LIBSVM format (`label index:value ...`): "
+            f"{error}. Known: .npz, .csv, LIBSVM."
+        ) from error
+    return _checked(path, x.toarray(), y)
+
+
+def _checked(path: Path, x: NDArray[Any], y: NDArray[Any]) -> Arrays:
+    if x.ndim < 2 or len(x) != len(y) or not len(x):
+        raise InputError(
+            f"dataset `{path}`: inputs {x.shape} and labels {y.shape} must be "
+            "[samples, ...] and [samples], with at least one sample."
+        )
+    if not np.issubdtype(x.dtype, np.number):
+        raise InputError(f"dataset `{path}`: inputs are {x.dtype}, not numbers.")
+    flat = x.reshape(len(x), -1)
+    bad = np.argwhere(~np.isfinite(flat))
+    if len(bad):
+        row, column = bad[0]
+        raise InputError(
+            f"dataset `{path}`, row {row}, column {column}: {flat[row, column]} is not "
+            "a finite number. Remove or replace it."
+        )
+    if np.issubdtype(y.dtype, np.floating) and not np.array_equal(y, np.round(y)):
+        row = int(np.flatnonzero(y != np.round(y))[0])
+        raise InputError(
+            f"dataset `{path}`, row {row}: label {y[row]} is not a class. The command "
+            "line trains classifiers; for regression use `LearningProblem` in Python."
+        )
+    return x, y.reshape(-1)

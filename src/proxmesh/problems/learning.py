@@ -1,0 +1,393 @@
+"""Any `nn.Module` and loss as local objectives f_i, with a regularizer h."""
+
+import copy
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, final
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, grad_and_value, vmap
+
+from proxmesh.errors import InputError, Notice, unknown
+from proxmesh.problems.layout import Layout
+from proxmesh.problems.modules import refuse_stateful
+from proxmesh.problems.probing import Loss, fits_as_classifier
+from proxmesh.problems.regularizers import NoRegularizer, bound
+from proxmesh.problems.sampling import Sampler, derived_seed
+from proxmesh.problems.shards import Samples, Shard, Shards, open_shard, stacked
+from proxmesh.types import Evaluation
+
+__all__ = ["LearningProblem"]
+
+INITS = ("same", "different")
+
+
+@final
+class LearningProblem:
+    """Train a model on shards that stay with their agents.
+
+    Row i of every stacked tensor holds the trainable parameters of agent i's copy of
+    the model; ``f_i`` is the mean loss over its shard.
+
+    Parameters
+    ----------
+    model
+        Any module; its frozen parameters stay as they are and out of the rows.
+        Running statistics and dropout are refused: f_i must be a function of x.
+    loss
+        ``loss(outputs, targets)``, reduced by the mean.
+    shards
+        One ``(inputs, targets)`` or map-style Dataset an agent: a sequence, a mapping
+        from agent ids, or a callable ``agent -> shard`` that is opened when needed.
+        Inputs are a tensor or a tuple of tensors (the model's positional arguments).
+    test
+        Held-out data in the same form, for the test columns of the history.
+    regularizer
+        h; see `proxmesh.problems.regularizers`.
+    batch_size, seed
+        Samples a minibatch, drawn with replacement; the seed of the draws.
+    vectorize
+        ``"auto"``: all agents in one `torch.func.vmap` if the model allows it, else
+        one by one with a notice. True or False decide.
+    chunk_size
+        Samples in flight at once: bounds the memory of activations.
+
+    Examples
+    --------
+    >>> shards = [(torch.randn(20, 3), torch.arange(20) % 2) for _ in range(4)]
+    >>> problem = LearningProblem(nn.Linear(3, 2), nn.functional.cross_entropy, shards)
+    >>> x = problem.x0()
+    >>> x.shape, problem.grad(x, problem.sample(1)).shape
+    (torch.Size([4, 8]), torch.Size([4, 8]))
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Loss,
+        shards: Shards,
+        *,
+        test: Shard | None = None,
+        regularizer: Any = None,
+        batch_size: int = 16,
+        seed: int = 0,
+        vectorize: bool | Literal["auto"] = "auto",
+        chunk_size: int = 4096,
+    ) -> None:
+        for name, size in (("batch_size", batch_size), ("chunk_size", chunk_size)):
+            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+                raise InputError(
+                    f"LearningProblem: `{name}` must be a whole number of at least 1, "
+                    f"got {size}."
+                )
+        refuse_stateful(model)
+        self.layout = Layout.of(model)
+        self.batch_size = batch_size
+        self.seed = seed
+        self.chunk_size = chunk_size
+        self.regularizer = bound(regularizer or NoRegularizer(), self.layout)
+        self._model = copy.deepcopy(model)
+        self._loss = loss
+        self._shards = shards
+        self._vectorize = vectorize
+        first = self.layout.flatten(model)
+        self._test = None
+        if test is not None:
+            self._test = open_shard(test, "test set").cast(first.dtype, first.device)
+        if not callable(shards):
+            self._open(_agents_of(shards))
+
+    # -- the agents of this process ----------------------------------------------
+
+    def local(self, agents: Sequence[int]) -> "LearningProblem":
+        """Return the problem of these agents alone, opening their shards only."""
+        agents = tuple(agents)
+        if not callable(self._shards):
+            held = _agents_of(self._shards)
+            if set(agents) - set(held):
+                raise InputError(
+                    f"LearningProblem: `shards` holds {len(held)} agents but the "
+                    f"network has {max(agents) + 1}; every agent needs a shard."
+                )
+            if len(held) > len(agents) and agents == tuple(range(len(agents))):
+                raise InputError(
+                    f"LearningProblem: `shards` holds {len(held)} agents but the "
+                    f"network has {len(agents)}. Split the data into {len(agents)}."
+                )
+            if agents == self.agents:
+                return self
+        mine = copy.copy(self)
+        mine._open(agents)
+        return mine
+
+    def _open(self, agents: tuple[int, ...]) -> None:
+        get = self._shards if callable(self._shards) else self._shards.__getitem__
+        opened = [open_shard(get(agent), f"agent {agent}") for agent in agents]
+        row = self.layout.flatten(self._model)
+        self.agents = agents
+        self._samples = stacked(opened).cast(row.dtype, row.device)
+        sizes = [len(samples) for samples in opened]
+        self._sampler = Sampler.over(self.seed, agents, sizes, row.device)
+        self._check_sizes(sizes)
+        self._classifies = fits_as_classifier(
+            self._model, self._loss, self._samples, self._test
+        )
+        self._vectorized = self._choose_vectorized(row)
+
+    # -- the problem that an algorithm sees ------------------------------------------
+
+    def sample(
+        self, k: int | Tensor, size: int | None = None, stream: int = 0
+    ) -> Samples:
+        """Draw the minibatch of iteration k for every local agent."""
+        rows = self._sampler.indices(k, size or self.batch_size, stream)
+        return self._samples.take(rows)
+
+    def grad(self, x: Tensor, batch: Samples) -> Tensor:
+        """Row i: gradient of the mean loss at x_i on agent i's part of the batch."""
+        parts = self._chunks(len(x), batch)
+        if len(parts) == 1:
+            return self._grads(x, batch)
+        out = torch.empty_like(x)
+        for part in parts:
+            out[part] = self._grads(x[part], batch.at(part))
+        return out
+
+    def grad_pair(
+        self, x: Tensor, x_old: Tensor, batch: Samples
+    ) -> tuple[Tensor, Tensor]:
+        """Both gradients of a recursive estimator in one pass of twice the rows."""
+        if not self._vectorized or len(self._chunks(2 * len(x), batch)) > 1:
+            return self.grad(x, batch), self.grad(x_old, batch)
+        both = self._grads(torch.cat([x, x_old]), batch.doubled())
+        return both[: len(x)], both[len(x) :]
+
+    def prox(self, z: Tensor, step: Tensor | float) -> Tensor:
+        """Row-wise prox of ``step * h``."""
+        result: Tensor = self.regularizer.prox(z, step)
+        return result
+
+    # -- what a run starts from and ends with ----------------------------------------
+
+    def x0(self, init: str = "same") -> Tensor:
+        """Return initial rows: the model's own values, or fresh ones for each agent.
+
+        ``"different"`` calls `reset_parameters` of every layer under a seed of its
+        own for each agent, the same on every engine.
+        """
+        self._require_open()
+        if init not in INITS:
+            raise unknown("init", init, INITS)
+        if init == "same":
+            return self.layout.flatten(self._model).repeat(len(self.agents), 1)
+        return torch.stack([self._fresh(agent) for agent in self.agents])
+
+    def module(self, row: Tensor) -> nn.Module:
+        """Return a copy of the model with the parameters of a row."""
+        model = copy.deepcopy(self._model)
+        weights = dict(model.named_parameters())
+        with torch.no_grad():
+            for name, value in self.layout.unflatten(row).items():
+                weights[name].copy_(value)
+        return model
+
+    # -- whole shards, for metrics ---------------------------------------------------
+
+    def full_grad(self, x: Tensor) -> Tensor:
+        """Row i: gradient of f_i at x_i over the whole shard."""
+        gradient = self.evaluate(x).grad
+        assert gradient is not None
+        return gradient
+
+    def value(self, x: Tensor) -> Tensor:
+        """f_i(x_i) over the whole shard, ``[n_local]``."""
+        loss = self.evaluate(x).loss
+        assert loss is not None
+        return loss
+
+    def evaluate(self, x: Tensor) -> Evaluation:
+        """Gradient, loss and accuracy over whole shards in one pass, in chunks."""
+        gradient = torch.zeros_like(x)
+        loss = torch.zeros(len(x), dtype=torch.float64, device=x.device)
+        hits = torch.zeros_like(loss)
+        for agents, rows in self._sweep():
+            weight = rows.shape[1] / self._sampler.sizes[agents, 0].to(torch.float64)
+            grads, values, correct = self._measures(x[agents], self._samples.take(rows))
+            gradient.index_add_(0, agents, grads * weight[:, None].to(x.dtype))
+            loss.index_add_(0, agents, values.to(loss.dtype) * weight)
+            hits.index_add_(0, agents, correct.to(loss.dtype) * weight)
+        scores = {"train_accuracy": hits} if self._classifies else {}
+        return Evaluation(grad=gradient, loss=loss, metrics=scores)
+
+    def test(self, x_mean: Tensor) -> Mapping[str, float]:
+        """Loss and accuracy on the test set at one row; empty without a test set."""
+        if self._test is None:
+            return {}
+        loss = hits = 0.0
+        with torch.no_grad():
+            for part in self._test.slices(self.chunk_size):
+                value, correct = self._scored(x_mean, part.inputs, part.targets)
+                loss += float(value) * len(part)
+                hits += float(correct) * len(part)
+        result = {"test_loss": loss / len(self._test)}
+        if self._classifies:
+            result["test_accuracy"] = hits / len(self._test)
+        return result
+
+    def penalty(self, x: Tensor) -> Tensor:
+        """h(x_i), ``[rows]``."""
+        values: Tensor = self.regularizer.value(x)
+        return values
+
+    def subgrad(self, x: Tensor) -> Tensor:
+        """Row i: a subgradient of h at x_i."""
+        result: Tensor = self.regularizer.subgrad(x)
+        return result
+
+    def distance(self, u: Tensor, y: Tensor) -> Tensor | None:
+        """Squared distance of u_i to the subdifferential of h at y_i, if h tells."""
+        distance = getattr(self.regularizer, "distance", None)
+        return None if distance is None else distance(u, y)
+
+    # -- one agent, and all of them --------------------------------------------------
+
+    def _chunks(self, rows: int, batch: Samples) -> list[slice]:
+        """Agents that may be in flight together."""
+        at_once = max(1, self.chunk_size // batch.targets.shape[1])
+        return [slice(a, a + at_once) for a in range(0, rows, at_once)]
+
+    def _scored(
+        self, row: Tensor, inputs: tuple[Tensor, ...], targets: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Mean loss of one agent, and its share of correct labels (0 if none)."""
+        outputs = functional_call(self._model, self.layout.unflatten(row), inputs)
+        value = self._loss(outputs, targets)
+        if not self._classifies:
+            return value, torch.zeros_like(value)
+        return value, (outputs.argmax(1) == targets).to(torch.float64).mean()
+
+    def _value(
+        self, row: Tensor, inputs: tuple[Tensor, ...], targets: Tensor
+    ) -> Tensor:
+        outputs = functional_call(self._model, self.layout.unflatten(row), inputs)
+        value: Tensor = self._loss(outputs, targets)
+        return value
+
+    def _grads(self, x: Tensor, batch: Samples) -> Tensor:
+        if self._vectorized:
+            # Agents do not share parameters, so the gradient of the sum of their
+            # losses is all their gradients at once, with one plain backward pass.
+            total = grad(lambda rows: self._all(self._value, rows, batch).sum())
+            gradients: Tensor = total(x)
+            return gradients
+        one = grad(self._value)
+        return torch.stack([one(*each) for each in _by_agent(x, batch)])
+
+    def _measures(self, x: Tensor, batch: Samples) -> tuple[Tensor, Tensor, Tensor]:
+        if self._vectorized:
+
+            def total(rows: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+                values, correct = self._all(self._scored, rows, batch)
+                return values.sum(), (values, correct)
+
+            grads, (_, (values, correct)) = grad_and_value(total, has_aux=True)(x)
+            return grads, values, correct
+        one = grad_and_value(self._scored, has_aux=True)
+        found = [one(*each) for each in _by_agent(x, batch)]
+        grads, values, correct = zip(*((g, v, c) for g, (v, c) in found), strict=True)
+        return torch.stack(grads), torch.stack(values), torch.stack(correct)
+
+    @staticmethod
+    def _all(function: Any, rows: Tensor, batch: Samples) -> Any:
+        return vmap(function)(rows, batch.inputs, batch.targets)
+
+    def _sweep(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """Walk over all local samples once: agents [a] and their sample rows [a, m].
+
+        Agents whose shard has the same number of samples left go together.
+        """
+        sizes, offsets = self._sampler.sizes[:, 0], self._sampler.offsets
+        longest = int(sizes.max())
+        width = min(longest, max(256, self.chunk_size // len(sizes)))
+        agents_at_once = max(1, self.chunk_size // width)
+        for start in range(0, longest, width):
+            left = (sizes - start).clamp(0, width)
+            for count in torch.unique(left).tolist():
+                if count == 0:
+                    continue
+                group = (left == count).nonzero()[:, 0]
+                column = torch.arange(start, start + count, device=sizes.device)
+                for agents in group.split(agents_at_once):
+                    yield agents, offsets[agents] + column
+
+    def _fresh(self, agent: int) -> Tensor:
+        model = copy.deepcopy(self._model)
+        owners: list[Any] = [
+            m for m in model.modules() if hasattr(m, "reset_parameters")
+        ]
+        reachable = {id(w) for m in owners for w in m.parameters()}
+        for name, weight in model.named_parameters():
+            if weight.requires_grad and id(weight) not in reachable:
+                raise InputError(
+                    f'LearningProblem: init="different" cannot draw `{name}`: its '
+                    "module has no `reset_parameters`. Add one, or pass own rows."
+                )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derived_seed(self.seed, "init", agent))
+            for module in owners:
+                module.reset_parameters()
+        return self.layout.flatten(model)
+
+    # -- checks, once, when the shards are opened ------------------------------------
+
+    def _require_open(self) -> None:
+        if not hasattr(self, "agents"):
+            raise InputError(
+                "LearningProblem: `shards` is a callable, so the agents are not known "
+                "yet. Use `problem = problem.local(world.agents)` first."
+            )
+
+    def _check_sizes(self, sizes: list[int]) -> None:
+        if self.batch_size > sum(sizes):
+            raise InputError(
+                f"LearningProblem: `batch_size` is {self.batch_size} but the whole "
+                f"training set has {sum(sizes)} samples. Lower it."
+            )
+        smallest = min(range(len(sizes)), key=sizes.__getitem__)
+        if self.batch_size > sizes[smallest]:
+            warnings.warn(
+                f"batch_size {self.batch_size} exceeds the {sizes[smallest]} samples "
+                f"of agent {self.agents[smallest]}: samples repeat within a batch.",
+                Notice,
+                stacklevel=4,
+            )
+
+    def _choose_vectorized(self, row: Tensor) -> bool:
+        if self._vectorize != "auto":
+            return bool(self._vectorize)
+        rows = row.repeat(2, 1)
+        self._vectorized = True
+        try:
+            self._grads(rows, self._samples.take(torch.zeros(2, 2, dtype=torch.int64)))
+        except Exception as error:  # vmap's refusals have many types
+            reason = str(error).strip().splitlines()[0][:120]
+            warnings.warn(
+                f"model `{type(self._model).__name__}` runs agent by agent, since vmap "
+                f"cannot take it: {reason}",
+                Notice,
+                stacklevel=4,
+            )
+            return False
+        return True
+
+
+def _agents_of(shards: Any) -> tuple[int, ...]:
+    if isinstance(shards, Mapping):
+        return tuple(sorted(shards))
+    return tuple(range(len(shards)))
+
+
+def _by_agent(x: Tensor, batch: Samples) -> Iterator[Any]:
+    for i, row in enumerate(x):
+        yield row, tuple(part[i] for part in batch.inputs), batch.targets[i]

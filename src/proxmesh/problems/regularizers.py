@@ -1,0 +1,456 @@
+"""Convex, possibly nonsmooth penalties h: value and prox side by side, row by row.
+
+A regularizer is any object with ``value(x) -> [rows]`` and ``prox(z, step)``, the row-
+wise prox of ``step * h`` for a step that is a number, a 0-d tensor or ``[rows, 1]``.
+Optional: ``distance(u, y)``, the squared distance of u_i to the subdifferential of h
+at y_i (for the KKT residual), ``subgrad(x)``, and ``bind(layout)`` for those that need
+to know which columns belong to which parameter.
+
+All weights are for the objective ``mean_i f_i(x) + h(x)``.
+"""
+
+import fnmatch
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, final, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from proxmesh.errors import InputError, unknown
+from proxmesh.problems.layout import Layout
+
+__all__ = [
+    "L1",
+    "REGULARIZERS",
+    "Box",
+    "ElasticNet",
+    "GroupLasso",
+    "LInfBall",
+    "NoRegularizer",
+    "NonNegative",
+    "Only",
+    "Regularizer",
+    "Simplex",
+    "SquaredL2",
+]
+
+Step: TypeAlias = Tensor | float
+
+
+@runtime_checkable
+class Regularizer(Protocol):
+    """What a problem asks of h."""
+
+    def value(self, x: Tensor) -> Tensor:
+        """h(x_i), ``[rows]``."""
+        ...
+
+    def prox(self, z: Tensor, step: Step) -> Tensor:
+        """Row-wise ``argmin_v step * h(v) + |v - z|^2 / 2``."""
+        ...
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NoRegularizer:
+    """h = 0; the prox is the identity."""
+
+    def value(self, x: Tensor) -> Tensor:
+        """Zero."""
+        return x.new_zeros(len(x))
+
+    def prox(self, z: Tensor, step: Step) -> Tensor:
+        """Return z."""
+        del step
+        return z.clone()
+
+    def subgrad(self, x: Tensor) -> Tensor:
+        """Zero."""
+        return torch.zeros_like(x)
+
+    def distance(self, u: Tensor, y: Tensor) -> Tensor:
+        """|u|^2: the subdifferential is {0}."""
+        del y
+        return u.square().sum(1)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class L1:
+    """``h(x) = weight |x|_1``; the prox is soft thresholding by ``step * weight``.
+
+    Examples
+    --------
+    >>> L1(1.0).prox(torch.tensor([[3.0, -0.5, -2.0]]), 0.5)
+    tensor([[ 2.5000,  0.0000, -1.5000]])
+    """
+
+    weight: float
+
+    def __post_init__(self) -> None:
+        _require_nonnegative("L1", weight=self.weight)
+
+    def value(self, x: Tensor) -> Tensor:
+        """Weight times the sum of absolute values."""
+        return self.weight * x.abs().sum(1)
+
+    def prox(self, z: Tensor, step: Step) -> Tensor:
+        """``z - clip(z, -t, t)``, ``t = step * weight``: zeros are exact."""
+        threshold: Any = self.weight * step
+        return z - z.clamp(-threshold, threshold)
+
+    def subgrad(self, x: Tensor) -> Tensor:
+        """Weight times the sign."""
+        return self.weight * x.sign()
+
+    def distance(self, u: Tensor, y: Tensor) -> Tensor:
+        """Against ``weight sign(y)``, or ``[-weight, weight]`` where y is 0."""
+        at_zero = (u.abs() - self.weight).clamp(min=0)
+        return torch.where(y == 0, at_zero, u - self.weight * y.sign()).square().sum(1)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SquaredL2:
+    """``h(x) = weight/2 |x|^2``; the prox shrinks by ``1 / (1 + step * weight)``."""
+
+    weight: float
+
+    def __post_init__(self) -> None:
+        _require_nonnegative("SquaredL2", weight=self.weight)
+
+    def value(self, x: Tensor) -> Tensor:
+        """Half the weighted squared norm."""
+        return 0.5 * self.weight * x.square().sum(1)
+
+    def prox(self, z: Tensor, step: Step) -> Tensor:
+        """``z / (1 + step * weight)``."""
+        return z / (1 + self.weight * step)
+
+    def subgrad(self, x: Tensor) -> Tensor:
+        """``weight x``."""
+        return self.weight * x
+
+    def distance(self, u: Tensor, y: Tensor) -> Tensor:
+        """Against the one gradient."""
+        return (u - self.weight * y).square().sum(1)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class ElasticNet:
+    """``h(x) = l1 |x|_1 + l2/2 |x|^2``; threshold first, then shrink."""
+
+    l1: float
+    l2: float
+
+    def __post_init__(self) -> None:
+        _require_nonnegative("ElasticNet", l1=self.l1, l2=self.l2)
+
+    def value(self, x: Tensor) -> Tensor:
+        """Sum of the two penalties."""
+        return L1(self.l1).value(x) + SquaredL2(self.l2).value(x)
+
+    def prox(self, z: Tensor, step: Step) -> Tensor:
+        """``soft(z, step * l1) / (1 + step * l2)``."""
+        return L1(self.l1).prox(z, step) / (1 + self.l2 * step)
+
+    def subgrad(self, x: Tensor) -> Tensor:
+        """Sum of the two subgradients."""
+        return self.l1 * x.sign() + self.l2 * x
+
+    def distance(self, u: Tensor, y: Tensor) -> Tensor:
+        """The smooth part moved to the other side, then as for `L1`."""
+        return L1(self.l1).distance(u - self.l2 * y, y)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupLasso:
+    """``h(x) = weight sum_g sqrt(|g|) |x_g|_2``: whole groups become zero together.
+
+    Parameters
+    ----------
+    weight
+        Strength.
+    groups
+        ``"rows"``: the weights into each unit (a row of a matrix, a filter of a
+        convolution) are a group and every bias entry is one of its own. Or a tensor
+        ``[p]`` with the group number of each column, from 0.
+
+    Examples
+    --------
+    >>> h = GroupLasso(1.0, groups=torch.tensor([0, 0, 1]))
+    >>> h.prox(torch.tensor([[3.0, 4.0, 0.5]]), 1.0)
+    tensor([[2.1515, 2.8686, 0.0000]])
+    """
+
+    weight: float
+    groups: Tensor | str = "rows"
+    sizes: Tensor | None = None  # [num_groups], filled in by `bind`
+
+    def __post_init__(self) -> None:
+        _require_nonnegative("GroupLasso", weight=self.weight)
+        if isinstance(self.groups, Tensor):
+            sizes = torch.bincount(self.groups)
+            if not len(sizes) or (sizes == 0).any():
+                raise InputError("GroupLasso: `groups` must number groups 0, 1, 2, ...")
+            object.__setattr__(self, "sizes", sizes)
+        elif self.groups != "rows":
+            raise unknown("GroupLasso `groups`", self.groups, ["rows"])
+
+    def bind(self, layout: Layout) -> "GroupLasso":
+        """Number the groups of a model's parameters."""
+        if isinstance(self.groups, str):
+            return GroupLasso(self.weight, layout.row_groups())
+        if len(self.groups) != layout.p:
+            raise InputError(
+                f"GroupLasso: `groups` numbers {len(self.groups)} columns but the "
+                f"model has {layout.p} trainable parameters."
+            )
+        return self
+
+    def value(self, x: Tensor) -> Tensor:
+        """Weighted sum of the group norms."""
+        norms, weights, _ = self._norms(x)
+        return (weights * norms).sum(1)
+
+    def prox(self, z: Tensor, step: Step) -> Tensor:
+        """``z_g max(0, 1 - step * weight sqrt(|g|) / |z_g|)``."""
+        norms, weights, groups = self._norms(z)
+        safe = norms.clamp(min=torch.finfo(z.dtype).tiny)
+        return z * (1 - step * weights / safe).clamp(min=0)[:, groups]
+
+    def subgrad(self, x: Tensor) -> Tensor:
+        """``weight sqrt(|g|) x_g / |x_g|``, 0 for a zero group."""
+        norms, weights, groups = self._norms(x)
+        safe = norms.clamp(min=torch.finfo(x.dtype).tiny)
+        return x * (weights / safe)[:, groups]
+
+    def distance(self, u: Tensor, y: Tensor) -> Tensor:
+        """Against the gradient of a nonzero group, the ball of a zero one."""
+        norms, weights, groups = self._norms(y)
+        off_ball = (self._norms(u)[0] - weights).clamp(min=0).square()
+        gap = self._summed((u - self.subgrad(y)).square(), groups, len(weights))
+        return torch.where(norms == 0, off_ball, gap).sum(1)
+
+    def _norms(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        if not isinstance(self.groups, Tensor) or self.sizes is None:
+            raise InputError(
+                'GroupLasso: groups="rows" needs a model to know its rows; use it in '
+                "a `LearningProblem`, or give the group number of each column."
+            )
+        groups = self.groups.to(x.device)
+        weights = self.weight * self.sizes.to(x.device, x.dtype).sqrt()
+        return self._summed(x.square(), groups, len(weights)).sqrt(), weights, groups
+
+    @staticmethod
+    def _summed(x: Tensor, groups: Tensor, num_groups: int) -> Tensor:
+        return x.new_zeros(len(x), num_groups).index_add(1, groups, x)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Box:
+    """The constraint ``lower <= x <= upper``; the prox is clipping."""
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.lower) or not self.lower <= self.upper:
+            raise InputError(
+                f"Box: `lower` must not exceed `upper`, got {self.lower} and "
+                f"{self.upper}."
+            )
+
+    def value(self, x: Tensor) -> Tensor:
+        """0 inside, infinity outside."""
+        return _indicator(((x >= self.lower) & (x <= self.upper)).all(1), x)
+
+    def prox(self, z: Tensor, step: Step) -> Tensor:
+        """Clip."""
+        del step
+        return z.clamp(self.lower, self.upper)
+
+    def distance(self, u: Tensor, y: Tensor) -> Tensor:
+        """Against the normal cone: free outward at a bound, 0 inside."""
+        outward = torch.where(y >= self.upper, u.clamp(min=0), 0.0) + torch.where(
+            y <= self.lower, u.clamp(max=0), 0.0
+        )
+        return (u - outward).square().sum(1)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class NonNegative:
+    """The constraint ``x >= 0``."""
+
+    def value(self, x: Tensor) -> Tensor:
+        """0 inside, infinity outside."""
+        return Box(0.0, math.inf).value(x)
+
+    def prox(self, z: Tensor, step: Step) -> Tensor:
+        """``max(z, 0)``."""
+        return Box(0.0, math.inf).prox(z, step)
+
+    def distance(self, u: Tensor, y: Tensor) -> Tensor:
+        """As for `Box`."""
+        return Box(0.0, math.inf).distance(u, y)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class LInfBall:
+    """The constraint ``|x|_inf <= radius``."""
+
+    radius: float
+
+    def __post_init__(self) -> None:
+        _require_nonnegative("LInfBall", radius=self.radius)
+
+    def value(self, x: Tensor) -> Tensor:
+        """0 inside, infinity outside."""
+        return Box(-self.radius, self.radius).value(x)
+
+    def prox(self, z: Tensor, step: Step) -> Tensor:
+        """Clip to ``[-radius, radius]``."""
+        return Box(-self.radius, self.radius).prox(z, step)
+
+    def distance(self, u: Tensor, y: Tensor) -> Tensor:
+        """As for `Box`."""
+        return Box(-self.radius, self.radius).distance(u, y)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Simplex:
+    """The constraint ``x >= 0, sum x = radius``; the prox sorts once.
+
+    Examples
+    --------
+    >>> Simplex(1.0).prox(torch.tensor([[0.5, 1.0, -3.0]]), 1.0)
+    tensor([[0.2500, 0.7500, 0.0000]])
+    """
+
+    radius: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.radius) and self.radius > 0):
+            raise InputError(
+                f"Simplex: `radius` must be positive and finite, got {self.radius}."
+            )
+
+    def value(self, x: Tensor) -> Tensor:
+        """0 inside (to rounding), infinity outside."""
+        slack = x.shape[1] * torch.finfo(x.dtype).eps * self.radius
+        on_plane = (x.sum(1) - self.radius).abs() <= slack
+        return _indicator((x >= 0).all(1) & on_plane, x)
+
+    def prox(self, z: Tensor, step: Step) -> Tensor:
+        """``max(z - tau, 0)`` with the tau that makes the sum right."""
+        del step
+        ordered, _ = z.sort(dim=1, descending=True)
+        excess = ordered.cumsum(1) - self.radius
+        counts = torch.arange(1, z.shape[1] + 1, device=z.device)
+        last = (ordered * counts > excess).sum(1, keepdim=True)
+        tau = excess.gather(1, last - 1) / last
+        return (z - tau).clamp(min=0)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Another regularizer, on the parameters whose names match a pattern.
+
+    Parameters
+    ----------
+    inner
+        The regularizer.
+    names
+        Shell patterns for `named_parameters`, such as ``"*.weight"``; one or several.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> layout = Layout.of(nn.Linear(2, 1))
+    >>> Only(L1(1.0), "weight").bind(layout).prox(torch.ones(1, 3), 0.5)
+    tensor([[0.5000, 0.5000, 1.0000]])
+    """
+
+    inner: Any
+    names: str | tuple[str, ...]
+
+    def bind(self, layout: Layout) -> "OnColumns":
+        """Find the columns of the named parameters."""
+        patterns = (self.names,) if isinstance(self.names, str) else self.names
+        for pattern in patterns:
+            if not fnmatch.filter(layout.names, pattern):
+                raise unknown("parameter in regularizer `Only`", pattern, layout.names)
+        chosen = layout.select(
+            lambda name: any(fnmatch.fnmatchcase(name, q) for q in patterns)
+        )
+        return OnColumns(bound(self.inner, chosen), layout.columns(chosen.names))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class OnColumns:
+    """A regularizer restricted to some columns; what `Only` becomes in a problem."""
+
+    inner: Any
+    columns: Tensor
+
+    def value(self, x: Tensor) -> Tensor:
+        """Value on the columns."""
+        values: Tensor = self.inner.value(x[:, self.columns])
+        return values
+
+    def prox(self, z: Tensor, step: Step) -> Tensor:
+        """Prox on the columns, identity elsewhere."""
+        return z.index_copy(1, self.columns, self.inner.prox(z[:, self.columns], step))
+
+    def subgrad(self, x: Tensor) -> Tensor:
+        """Subgradient on the columns, 0 elsewhere."""
+        inner = self.inner.subgrad(x[:, self.columns])
+        return torch.zeros_like(x).index_copy(1, self.columns, inner)
+
+    def distance(self, u: Tensor, y: Tensor) -> Tensor:
+        """Distance on the columns plus |u|^2 elsewhere, where the penalty is 0."""
+        inner: Tensor = self.inner.distance(u[:, self.columns], y[:, self.columns])
+        elsewhere = u.index_fill(1, self.columns, 0).square().sum(1)
+        return inner + elsewhere
+
+
+REGULARIZERS: Mapping[str, type[Any]] = {
+    "none": NoRegularizer,
+    "l1": L1,
+    "squared-l2": SquaredL2,
+    "elastic-net": ElasticNet,
+    "group-lasso": GroupLasso,
+    "box": Box,
+    "non-negative": NonNegative,
+    "l-inf-ball": LInfBall,
+    "simplex": Simplex,
+}
+"""Every regularizer by its command-line name."""
+
+
+def bound(regularizer: Any, layout: Layout) -> Any:
+    """Tell a regularizer the model's layout if it wants to know."""
+    bind = getattr(regularizer, "bind", None)
+    return regularizer if bind is None else bind(layout)
+
+
+def _indicator(inside: Tensor, like: Tensor) -> Tensor:
+    return torch.where(inside, 0.0, math.inf).to(like.dtype)
+
+
+def _require_nonnegative(who: str, **values: float) -> None:
+    for name, value in values.items():
+        if not (math.isfinite(value) and value >= 0):
+            raise InputError(
+                f"{who}: `{name}` must be finite and not negative, got {value}."
+            )

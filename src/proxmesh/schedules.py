@@ -1,0 +1,80 @@
+"""Step sizes as functions of the iteration k."""
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from proxmesh.errors import InputError
+
+__all__ = ["Constant", "Power", "Schedule", "constant", "power"]
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """The same value at every k."""
+
+    value: float
+
+    def __call__(self, k: int | Tensor) -> float:
+        """Return the value."""
+        del k
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Power:
+    """``min(ceiling, coefficient (k + offset)^exponent)``, in float64 for a tensor k.
+
+    Examples
+    --------
+    >>> Power(0.25, 1 / 3)(8)
+    0.5
+    >>> Power(2.0, -2 / 3, ceiling=1.0)(1)
+    1.0
+    """
+
+    coefficient: float
+    exponent: float
+    offset: int = 0
+    ceiling: float = math.inf
+
+    def __call__(self, k: int | Tensor) -> Tensor | float:
+        """Return the value at k: a float for an int, a 0-d tensor for a tensor."""
+        if isinstance(k, Tensor):
+            base = (k + self.offset).to(torch.float64)
+            value = self.coefficient * base.pow(self.exponent)
+            return value if math.isinf(self.ceiling) else value.clamp(max=self.ceiling)
+        power = math.pow(k + self.offset, self.exponent)
+        return min(self.ceiling, self.coefficient * power)
+
+
+Schedule: TypeAlias = Constant | Power
+
+
+def constant(value: float) -> Constant:
+    """Return the schedule that is `value` at every k."""
+    return Constant(_finite("constant", "value", value))
+
+
+def power(coefficient: float, exponent: float, offset: int = 0) -> Power:
+    """Return the schedule ``coefficient * (k + offset)**exponent``.
+
+    Examples
+    --------
+    >>> power(1.25, -0.5)(4)
+    0.625
+    """
+    return Power(
+        _finite("power", "coefficient", coefficient),
+        _finite("power", "exponent", exponent),
+        offset,
+    )
+
+
+def _finite(who: str, name: str, value: float) -> float:
+    if not math.isfinite(value):
+        raise InputError(f"schedules.{who}: `{name}` must be finite, got {value}.")
+    return float(value)

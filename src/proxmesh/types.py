@@ -1,0 +1,181 @@
+"""The protocols that hold the layers together; every public class can be replaced.
+
+State tensors are stacked rows ``[n_local, p]``, one row for each agent that this
+process holds; per-agent scalars are ``[n_local, 1]``. An algorithm is written once
+against `Network` and `Problem` and runs on every engine.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+from torch import Tensor
+
+__all__ = [
+    "Algorithm",
+    "Batch",
+    "Cost",
+    "Evaluation",
+    "Exchange",
+    "Network",
+    "Problem",
+    "Reduction",
+    "State",
+    "World",
+]
+
+Batch: TypeAlias = Any
+"""What `Problem.sample` draws and `Problem.grad` reads; opaque to everyone else."""
+
+Reduction: TypeAlias = Literal["mean", "sum", "min", "max"]
+
+
+class Exchange(Protocol):
+    """Rows on their way to the neighbors; reading a result waits for them."""
+
+    def laplacian(self) -> Tensor:
+        """Row i: ``d_i x_i - sum_{j~i} x_j``."""
+        ...
+
+    def mix(self) -> Tensor:
+        """Row i: ``sum_j w_ij x_j`` with Metropolis weights."""
+        ...
+
+
+class Network(Protocol):
+    """All that an algorithm may know of the graph.
+
+    A global average is deliberately missing: decentralization is a type here.
+    """
+
+    @property
+    def degree(self) -> Tensor:
+        """Number of neighbors of each local agent, ``[n_local, 1]``."""
+        ...
+
+    @property
+    def n(self) -> int:
+        """Number of agents in the whole network (global knowledge)."""
+        ...
+
+    @property
+    def max_degree(self) -> int:
+        """Largest degree in the whole network (global knowledge)."""
+        ...
+
+    @property
+    def mixing_lambda(self) -> float:
+        """Second largest absolute eigenvalue of W (global knowledge)."""
+        ...
+
+    def exchange(self, x: Tensor) -> Exchange:
+        """Start sending the rows of x to the neighbors and return at once."""
+        ...
+
+
+class World(Network, Protocol):
+    """What runner and metrics see of the engine; algorithms never do."""
+
+    @property
+    def agents(self) -> tuple[int, ...]:
+        """Ids of the agents that this process holds."""
+        ...
+
+    @property
+    def is_root(self) -> bool:
+        """Whether this process is the one that prints and writes."""
+        ...
+
+    @property
+    def num_links(self) -> int:
+        """Directed edges of the whole graph: sends of one vector to each neighbor."""
+        ...
+
+    def reduce(self, x: Tensor, op: Reduction) -> Tensor:
+        """Reduce rows over all agents of the network, dropping dim 0."""
+        ...
+
+
+@runtime_checkable
+class Problem(Protocol):
+    """The local objectives ``f_i + h``, seen through minibatches and a prox.
+
+    Optional methods; a column of the history that needs a missing one stays blank:
+
+    - ``local(agents) -> Problem``: keep these agents only, called once by `solve`
+    - ``x0(init) -> Tensor``: initial rows
+    - ``grad_pair(x, x_old, batch)``: two gradients on one batch in one pass
+    - ``full_grad(x)``, ``value(x)``: of f_i at x_i over whole shards
+    - ``evaluate(x) -> Evaluation``: both of them and more in one pass
+    - ``test(x_mean) -> Mapping[str, float]``: columns taken on held-out data
+    - ``penalty(x)``, ``subgrad(x)``, ``distance(u, y)``: of h, row by row
+    - ``module(row)``: the model behind a row
+    - ``batch_size``: samples in a minibatch, to count gradient evaluations
+    """
+
+    def sample(self, k: Any, size: int | None = None, stream: int = 0) -> Batch:
+        """Draw the minibatch of iteration k: a pure function of seed, agent, k."""
+        ...
+
+    def grad(self, x: Tensor, batch: Batch) -> Tensor:
+        """Row i: gradient of f_i at x_i on the minibatch."""
+        ...
+
+    def prox(self, z: Tensor, step: Any) -> Tensor:
+        """Row i: prox of ``step * h`` at z_i; step a number, 0-d or [n_local, 1]."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What a problem reports about rows x over its whole shards."""
+
+    grad: Tensor | None = None  # [n_local, p]: gradient of f_i at x_i
+    loss: Tensor | None = None  # [n_local]: f_i(x_i)
+    metrics: Mapping[str, Tensor] = field(default_factory=dict)  # [n_local] each
+
+
+class State(Protocol):
+    """What every algorithm's state has; the rest is its own."""
+
+    @property
+    def k(self) -> Tensor:
+        """Finished iterations, a 0-d int64 tensor."""
+        ...
+
+    @property
+    def x(self) -> Tensor:
+        """The models, ``[n_local, p]``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one iteration of an algorithm costs each agent, declared, not measured."""
+
+    vectors: int  # p-vectors sent to each neighbor
+    rounds: int  # exchanges that must wait for one another
+    gradients: int  # minibatch gradients computed
+    batch: int | None = None  # their size where it is not the problem's own
+
+
+S = TypeVar("S")
+
+
+class Algorithm(Protocol[S]):
+    """A frozen dataclass of hyperparameters with pure `init` and `step`.
+
+    Optional: ``remedy() -> str``, what to change when a run diverges.
+    """
+
+    def init(self, x0: Tensor, problem: Problem, network: Network) -> S:
+        """Build the state with k = 0 and x = x0, drawing ``sample(0)``."""
+        ...
+
+    def step(self, state: S, problem: Problem, network: Network) -> S:
+        """Make iterate k from iterate k - 1, drawing ``sample(k)``."""
+        ...
+
+    def cost(self, k: int) -> Cost:
+        """Tell what iteration k costs; k = 0 is `init`."""
+        ...
