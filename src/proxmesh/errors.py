@@ -14,7 +14,7 @@ class Notice(UserWarning):
     """One line worth knowing that stops nothing."""
 
 
-def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
+def unknown(kind: str, name: object, known: Iterable[str], of: str = "") -> InputError:
     """Build the error for a name that is not in the table, with the nearest one.
 
     Examples
@@ -25,4 +25,6 @@ def unknown(kind: str, name: object, known: Iterable[str]) -> InputError:
     names = sorted(known)
     near = get_close_matches(str(name), names, n=1, cutoff=0.5)
     hint = f" Did you mean `{near[0]}`?" if near else ""
-    return InputError(f"unknown {kind} `{name}`.{hint} Known: {', '.join(names)}.")
+    place = f" of {of}" if of else ""
+    listed = ", ".join(names) or "none"
+    return InputError(f"unknown {kind} `{name}`{place}.{hint} Known: {listed}.")

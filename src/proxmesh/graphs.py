@@ -12,7 +12,6 @@ Examples
 0.8047
 """
 
-import inspect
 import math
 import random
 from collections.abc import Callable, Iterable, Mapping
@@ -27,6 +26,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import eigsh
 
+from proxmesh.calling import call
 from proxmesh.errors import InputError, unknown
 
 __all__ = [
@@ -405,11 +405,7 @@ def make(name: str, n: int, **options: Any) -> Graph:
                 )
             return graph
         raise unknown("graph", name, CONSTRUCTORS)
-    known = list(inspect.signature(CONSTRUCTORS[name]).parameters)[1:]
-    for option in options:
-        if option not in known:
-            raise unknown(f"option of graph `{name}`", option, known)
-    return CONSTRUCTORS[name](n, **options)
+    return call(f"graph `{name}`", CONSTRUCTORS[name], options, n)
 
 
 def _converted(g: "nx.Graph[Any]", name: str, **options: Any) -> Graph:

@@ -93,31 +93,36 @@ class RunFolder:
     HOLDS_A_RUN = ("config.toml", "history.csv", "summary.json")
 
     @staticmethod
-    def create(path: Path, force: bool = False) -> "RunFolder":
-        """Make the folder; refuse to touch a run that is there unless `force`."""
+    def require_free(path: Path, force: bool = False) -> None:
+        """Refuse to touch a run that is already there unless `force`."""
         taken = [name for name in RunFolder.HOLDS_A_RUN if (path / name).exists()]
         if taken and not force:
             raise InputError(
                 f"folder `{path}` already holds a run ({', '.join(taken)}). Choose "
                 "another `--out`, or overwrite it with `--force`."
             )
+
+    @staticmethod
+    def create(path: Path, force: bool = False) -> "RunFolder":
+        """Make the folder, or empty the run in it if `force`."""
+        RunFolder.require_free(path, force)
         try:
             path.mkdir(parents=True, exist_ok=True)
             probe = path / ".writable"
             probe.touch()
             probe.unlink()
+            for name in RunFolder.HOLDS_A_RUN:
+                (path / name).unlink(missing_ok=True)
         except OSError as error:
             raise InputError(
                 f"folder `{path}` cannot be written: {error.strerror}. Choose another "
                 "`--out`."
             ) from error
-        for name in taken:
-            (path / name).unlink()
         return RunFolder(path)
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Write the complete config, which reruns the run exactly."""
-        (self.path / "config.toml").write_text(tomli_w.dumps(_without_none(config)))
+        (self.path / "config.toml").write_text(tomli_w.dumps(_without_empty(config)))
 
     def append(self, row: Mapping[str, float], columns: list[str]) -> None:
         """Add a row to history.csv at once, so that a crash loses nothing."""
@@ -166,9 +171,9 @@ def ordered(names: list[str]) -> list[str]:
     return known + [name for name in names if name not in COLUMNS]
 
 
-def _without_none(config: Mapping[str, Any]) -> dict[str, Any]:
+def _without_empty(config: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        key: _without_none(value) if isinstance(value, Mapping) else value
+        key: _without_empty(value) if isinstance(value, Mapping) else value
         for key, value in config.items()
-        if value is not None
+        if value is not None and value != {}
     }

@@ -22,7 +22,7 @@ __all__ = ["Callback", "Observer", "solve"]
 BLOW_UP = 1e10
 """Growth of the stationarity over its start (or 1) that counts as divergence."""
 
-DEFAULT_EVALUATIONS = 20
+DEFAULT_EVALUATIONS = 40
 
 Callback: TypeAlias = Callable[[Mapping[str, float], Any], bool | None]
 """``callback(row, state)`` after every evaluation; returning True stops the run."""
@@ -78,7 +78,7 @@ def solve(
     engine
         See `proxmesh.connect`.
     eval_every
-        Iterations between evaluations; a twentieth of `steps` if not given.
+        Iterations between evaluations; a fortieth of `steps` if not given.
     target
         Stop at the evaluation where a column reaches a value, such as
         ``{"stationarity": 1e-3}``; accuracies from below, others from above.
@@ -228,9 +228,9 @@ class _Run:
                 if reason:
                     return self._result(Outcome.TARGET_REACHED, reason, state)
         except KeyboardInterrupt:
-            message = f"interrupted after iteration {int(state.k)} of {end}."
+            message = f"after iteration {int(state.k)} of {end}."
             return self._result(Outcome.INTERRUPTED, message, state)
-        return self._result(Outcome.FINISHED, f"finished {end} iterations.", state)
+        return self._result(Outcome.FINISHED, f"{end} iterations.", state)
 
     def _evaluate(self, state: Any) -> bool:
         """Add a row to the history; False, and no row, if the state has blown up."""
@@ -284,10 +284,7 @@ class _Run:
         agents = ", ".join(str(self.world.agents[i]) for i in sick[:5])
         more = f" and {len(sick) - 5} more" if len(sick) > 5 else ""
         remedy = getattr(self.algorithm, "remedy", lambda: "Shorten the step.")()
-        return (
-            f"diverged at iteration {int(state.k)}, first at agent {agents}{more}. "
-            f"{remedy}"
-        )
+        return f"at iteration {int(state.k)}, first at agent {agents}{more}. {remedy}"
 
     def _result(self, outcome: Outcome, message: str, state: Any) -> Result:
         columns = self.columns or ["iteration"]
@@ -347,7 +344,7 @@ def _require_target(
 ) -> None:
     for name, value in (target or {}).items():
         if name not in COLUMNS and name not in (own or {}):
-            raise unknown("metric in `target`", name, [*COLUMNS, *(own or {})])
+            raise unknown("metric", name, [*COLUMNS, *(own or {})], of="`target`")
         if not math.isfinite(value):
             raise InputError(f"`target` of `{name}` must be finite, got {value}.")
 

@@ -10,7 +10,6 @@ Examples
 """
 
 import hashlib
-import inspect
 import lzma
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from proxmesh.calling import call
 from proxmesh.errors import InputError, unknown
 from proxmesh.problems import fetching, files
 from proxmesh.problems.partition import partition
@@ -204,19 +204,14 @@ DATASETS: Mapping[str, Callable[..., Dataset]] = {
 
 def load(name: str, data_dir: str | Path | None = None, **options: Any) -> Dataset:
     """Return a data set by name, or from an own file if `name` is a path."""
-    build = DATASETS.get(name)
-    if build is None:
+    who = f"dataset `{name}`"
+    if name not in DATASETS:
         if not ("." in name or "/" in name or Path(name).is_file()):
             raise unknown("dataset", name, DATASETS)
-        known = [*inspect.signature(from_file).parameters][1:]
-        _require_known(name, options, known)
-        return from_file(name, **options)
-    known = [*inspect.signature(build).parameters]
-    if "data_dir" in known:
-        known.remove("data_dir")
-        build = _with(build, data_dir)
-    _require_known(name, options, known)
-    return build(**options)
+        return call(who, from_file, options, name)
+    if name in fetching.SOURCES:
+        return call(who, DATASETS[name], options, data_dir)
+    return call(who, DATASETS[name], options)
 
 
 def verify(name: str, data_dir: str | Path | None = None) -> str:
@@ -290,13 +285,3 @@ def _dataset(name: str, train: Arrays, test: Arrays) -> Dataset:
 
     inputs, targets = tensors(train)
     return Dataset(name, inputs, targets, int(targets.max()) + 1, tensors(test))
-
-
-def _with(build: Callable[..., Dataset], data_dir: Any) -> Callable[..., Dataset]:
-    return lambda **options: build(data_dir=data_dir, **options)
-
-
-def _require_known(name: str, options: Mapping[str, Any], known: list[str]) -> None:
-    for option in options:
-        if option not in known:
-            raise unknown(f"option of dataset `{name}`", option, known or ["(none)"])

@@ -199,7 +199,7 @@ class GroupLasso:
                 raise InputError("GroupLasso: `groups` must number groups 0, 1, 2, ...")
             object.__setattr__(self, "sizes", sizes)
         elif self.groups != "rows":
-            raise unknown("GroupLasso `groups`", self.groups, ["rows"])
+            raise unknown("value", self.groups, ["rows"], of="`groups` in GroupLasso")
 
     def bind(self, layout: Layout) -> "GroupLasso":
         """Number the groups of a model's parameters."""
@@ -388,7 +388,9 @@ class Only:
         patterns = (self.names,) if isinstance(self.names, str) else self.names
         for pattern in patterns:
             if not fnmatch.filter(layout.names, pattern):
-                raise unknown("parameter in regularizer `Only`", pattern, layout.names)
+                raise unknown(
+                    "parameter", pattern, layout.names, of="the model in `Only`"
+                )
         chosen = layout.select(
             lambda name: any(fnmatch.fnmatchcase(name, q) for q in patterns)
         )

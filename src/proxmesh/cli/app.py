@@ -1,0 +1,78 @@
+"""Commands and how they end: exit code 0 done, 2 bad input, 4 diverged, 130/143."""
+
+import sys
+from itertools import pairwise
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from proxmesh import __version__
+from proxmesh.cli import data, graph, run
+from proxmesh.cli.console import complain
+from proxmesh.errors import InputError
+
+__all__ = ["app", "main"]
+
+# typer brings its own click or imports the package, depending on its version.
+UsageError: Any = typer.BadParameter.__base__
+
+app = typer.Typer(
+    name="proxmesh",
+    help="Train one model across a network of peers that keep their data.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("run")(run.run)
+app.command("graph")(graph.graph)
+app.add_typer(data.app, name="data")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"proxmesh {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Show it."),
+    ] = False,
+) -> None:
+    del version
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command line and exit; bad input is one line and code 2."""
+    try:
+        code = app(args=arguments, prog_name="proxmesh", standalone_mode=False)
+    except InputError as error:
+        complain(str(error))
+        sys.exit(2)
+    except UsageError as error:
+        complain(_one_line(error, sys.argv if arguments is None else arguments))
+        sys.exit(2)
+    except (typer.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _one_line(error: Any, arguments: list[str]) -> str:
+    message = " ".join(error.format_message().split())
+    value = _value_of(getattr(error, "param", None), arguments)
+    got = f", got '{value}'" if value is not None and value not in message else ""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "proxmesh"
+    return f"{message.rstrip('.')}{got}. See `{path} --help`."
+
+
+def _value_of(parameter: Any, arguments: list[str]) -> str | None:
+    """Find what was typed for a parameter; typer's messages leave it out."""
+    names = getattr(parameter, "opts", [])
+    for name, following in pairwise(arguments):
+        if name in names:
+            return following
+    return None

@@ -1,0 +1,90 @@
+"""Progress of a run: a live bar on a terminal, plain lines in a pipe, or silence."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
+
+from proxmesh.cli.console import console
+
+__all__ = ["progress"]
+
+
+@contextmanager
+def progress(
+    steps: int, silent: bool
+) -> Iterator["LiveProgress | PlainProgress | None"]:
+    """Give the observer that suits where stdout goes."""
+    if silent:
+        yield None
+    elif console.is_terminal:
+        with _bar() as bar:
+            yield LiveProgress(bar, steps)
+    else:
+        yield PlainProgress(steps)
+
+
+class LiveProgress:
+    """Iterations, speed, time left and the current numbers on one moving line."""
+
+    def __init__(self, bar: Progress, steps: int) -> None:
+        self._bar = bar
+        self._task = bar.add_task("", total=steps, speed="", numbers="")
+        self._begin = time.monotonic()
+
+    def on_step(self, k: int) -> None:
+        """Move the bar."""
+        speed = k / max(time.monotonic() - self._begin, 1e-9)
+        self._bar.update(self._task, completed=k, speed=f"{speed:.0f} it/s")
+
+    def on_row(self, row: Mapping[str, float]) -> None:
+        """Show the current numbers."""
+        self._bar.update(self._task, numbers=numbers(row))
+
+
+class PlainProgress:
+    """One line an evaluation."""
+
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
+        self._begin = time.monotonic()
+
+    def on_step(self, k: int) -> None:
+        """Say nothing between evaluations."""
+
+    def on_row(self, row: Mapping[str, float]) -> None:
+        """Print the current numbers."""
+        k = int(row["iteration"])
+        speed = k / max(time.monotonic() - self._begin, 1e-9)
+        width = len(str(self._steps))
+        console.print(f"{k:>{width}}/{self._steps}  {numbers(row)}  {speed:.0f} it/s")
+
+
+def numbers(row: Mapping[str, float]) -> str:
+    """The two numbers that people watch."""
+    parts = []
+    if "stationarity" in row:
+        parts.append(f"stationarity {row['stationarity']:.2e}")
+    if "test_accuracy" in row:
+        parts.append(f"test accuracy {row['test_accuracy']:.4f}")
+    elif "train_loss" in row:
+        parts.append(f"loss {row['train_loss']:.4f}")
+    return "  ".join(parts)
+
+
+def _bar() -> Progress:
+    return Progress(
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[speed]}"),
+        TimeRemainingColumn(compact=True),
+        TextColumn("{task.fields[numbers]}"),
+        console=console,
+    )

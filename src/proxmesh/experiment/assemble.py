@@ -1,0 +1,162 @@
+"""From a config to the objects of a run, and to the complete config of that run."""
+
+import dataclasses
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from torch import nn
+
+from proxmesh.algorithms import ALGORITHMS
+from proxmesh.calling import call
+from proxmesh.errors import InputError, unknown
+from proxmesh.experiment.config import Config
+from proxmesh.experiment.results import Result
+from proxmesh.experiment.runner import DEFAULT_EVALUATIONS, Observer, solve
+from proxmesh.graphs import CONSTRUCTORS, Graph, make
+from proxmesh.problems import LearningProblem, Only
+from proxmesh.problems.datasets import Dataset, load
+from proxmesh.problems.models import MODELS
+from proxmesh.problems.regularizers import REGULARIZERS
+from proxmesh.problems.sampling import derived_seed
+
+__all__ = ["Job", "assemble", "build_graph"]
+
+DEFAULT_L1 = 1e-4
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A run that is ready to start."""
+
+    problem: LearningProblem
+    algorithm: Any
+    graph: Graph
+    config: dict[str, Any]  # complete: reruns the run exactly
+
+    def run(
+        self, out: Any = None, force: bool = False, observer: Observer | None = None
+    ) -> Result:
+        """Start it."""
+        settings = self.config["run"]
+        torch.set_num_threads(settings["threads"])
+        return solve(
+            self.problem,
+            self.algorithm,
+            self.graph,
+            settings["steps"],
+            init=self.config["model"]["init"],
+            engine=settings["engine"],
+            eval_every=settings["eval_every"],
+            target=settings["target"],
+            kkt=settings["kkt"],
+            compile=settings["compile"],
+            observer=observer,
+            out=out,
+            config=self.config,
+            force=force,
+        )
+
+
+def assemble(config: Config) -> Job:
+    """Build everything a run needs; every wrong name or value is found here."""
+    name, options = config.algorithm.name, config.algorithm.options
+    method = _named("algorithm", ALGORITHMS, name)
+    algorithm = call(f"algorithm `{name}`", method, options)
+    graph = build_graph(config)
+    regularizer = _regularizer(config)
+    dataset = load(config.data.name, config.data.dir, **config.data.options)
+    model_name = config.model.name or _suited(dataset)
+    problem = LearningProblem(
+        model=_model(config, model_name, dataset),
+        loss=nn.functional.cross_entropy,
+        shards=_shards(config, dataset, graph.n),
+        test=dataset.test,
+        regularizer=regularizer,
+        batch_size=config.run.batch,
+        seed=config.seed,
+        vectorize=config.run.vectorize,
+    )
+    return Job(problem, algorithm, graph, _complete(config, algorithm, model_name))
+
+
+def build_graph(config: Config) -> Graph:
+    """Build the topology; a random one draws from the seed's own stream."""
+    section, options = config.graph, config.graph.options
+    constructor = CONSTRUCTORS.get(section.name)
+    if constructor and "seed" in inspect.signature(constructor).parameters:
+        options.setdefault("seed", derived_seed(config.seed, "graph"))
+    return make(section.name, section.agents, **options)
+
+
+def _named(kind: str, known: Mapping[str, Any], name: str) -> Any:
+    if name not in known:
+        raise unknown(kind, name, known)
+    return known[name]
+
+
+def _regularizer(config: Config) -> Any:
+    section, options = config.regularizer, config.regularizer.options
+    if section.name == "l1":
+        options.setdefault("weight", DEFAULT_L1)
+    penalty = _named("regularizer", REGULARIZERS, section.name)
+    inner = call(f"regularizer `{section.name}`", penalty, options)
+    if section.only is None:
+        return inner
+    return Only(
+        inner, section.only if isinstance(section.only, str) else tuple(section.only)
+    )
+
+
+def _suited(dataset: Dataset) -> str:
+    return "lenet" if tuple(dataset.inputs.shape[1:]) == (1, 28, 28) else "mlp"
+
+
+def _model(config: Config, name: str, dataset: Dataset) -> nn.Module:
+    build = _named("model", MODELS, name)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derived_seed(config.seed, "init"))
+        model: nn.Module = call(
+            f"model `{name}`",
+            build,
+            config.model.options,
+            dataset.features,
+            dataset.num_classes,
+        )
+    try:
+        return model.to(config.run.device, getattr(torch, config.run.dtype))
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(
+            f"device `{config.run.device}` cannot be used: {str(error).splitlines()[0]}"
+        ) from error
+
+
+def _shards(config: Config, dataset: Dataset, agents: int) -> list[Any]:
+    section = config.data
+    options: dict[str, Any] = {"seed": derived_seed(config.seed, "split")}
+    for name, split in (("alpha", "dirichlet"), ("sizes", "unequal")):
+        value = getattr(section, name)
+        if value is not None and section.split != split:
+            raise InputError(
+                f"`data.{name}` belongs to the split `{split}`, but the split is "
+                f"`{section.split}`."
+            )
+        if value is not None:
+            options[name] = value
+    return dataset.split(agents, section.split, **options)
+
+
+def _complete(config: Config, algorithm: Any, model: str) -> dict[str, Any]:
+    """Fill in every default that was in force."""
+    tree = config.model_dump()
+    run = tree["run"]
+    run["eval_every"] = run["eval_every"] or max(1, run["steps"] // DEFAULT_EVALUATIONS)
+    run["threads"] = run["threads"] or torch.get_num_threads()
+    tree["algorithm"] |= dataclasses.asdict(algorithm)
+    tree["model"]["name"] = model
+    if tree["regularizer"]["name"] == "l1":
+        tree["regularizer"].setdefault("weight", DEFAULT_L1)
+    return tree

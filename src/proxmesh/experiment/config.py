@@ -1,0 +1,210 @@
+"""The config of a run: defaults, then a TOML file, then the command line.
+
+A section that names something (an algorithm, a graph, ...) takes that thing's own
+options as further keys; they are checked where the thing is built.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+
+from proxmesh.errors import InputError, unknown
+
+__all__ = ["Config", "load_config"]
+
+Count = Annotated[int, Field(ge=1, strict=True)]
+
+
+class Closed(BaseModel):
+    """A section whose keys are all listed here."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Named(BaseModel):
+    """A section that also takes the options of what it names."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The keys beyond the listed ones."""
+        return dict(self.model_extra or {})
+
+
+class AlgorithmSection(Named):
+    """Which method, and its hyperparameters."""
+
+    name: str = "hsm-admm"
+
+
+class GraphSection(Named):
+    """Which topology, how many agents, and its options."""
+
+    name: str = "ring"
+    agents: Count = 8
+
+
+class DataSection(Named):
+    """Which data set, where it lies, how it is dealt out."""
+
+    name: str = "a9a"
+    dir: str | None = None
+    split: str = "contiguous"
+    alpha: FiniteFloat | None = None  # of the split `dirichlet`
+    sizes: list[int] | None = None  # of the split `unequal`
+
+
+class ModelSection(Named):
+    """Which model; None takes the one that suits the data."""
+
+    name: str | None = None
+    init: Literal["same", "different"] = "same"
+
+
+class RegularizerSection(Named):
+    """Which penalty; `only` restricts it to parameters by name patterns."""
+
+    name: str = "l1"
+    only: str | list[str] | None = None
+
+
+class RunSection(Closed):
+    """How long, how often to look, and on what."""
+
+    steps: Count = 2000
+    batch: Count = 64
+    eval_every: Count | None = None
+    target: dict[str, float] = {}
+    kkt: bool = True
+    engine: str = "auto"
+    compile: bool = False
+    threads: Count | None = None
+    dtype: Literal["float32", "float64"] = "float32"
+    device: str = "cpu"
+    vectorize: bool | Literal["auto"] = "auto"
+
+
+class Config(Closed):
+    """Everything that decides a run."""
+
+    seed: Annotated[int, Field(ge=0, strict=True)] = 0
+    algorithm: AlgorithmSection = AlgorithmSection()
+    graph: GraphSection = GraphSection()
+    data: DataSection = DataSection()
+    model: ModelSection = ModelSection()
+    regularizer: RegularizerSection = RegularizerSection()
+    run: RunSection = RunSection()
+
+
+def load_config(
+    file: str | Path | None = None,
+    flags: Mapping[str, Any] | None = None,
+    assignments: Iterable[str] = (),
+) -> Config:
+    """Merge a TOML file, dotted flags and ``section.key=value`` assignments.
+
+    Examples
+    --------
+    >>> config = load_config(None, {"graph.name": "star"}, ["algorithm.c_rho=0.1"])
+    >>> config.graph.name, config.algorithm.options
+    ('star', {'c_rho': 0.1})
+    """
+    text = "" if file is None else _read(Path(file))
+    tree = _parsed(text, file)
+    dotted = dict(map(_assignment, assignments)) | dict(flags or {})
+    for path, value in dotted.items():
+        if value is not None:
+            _put(tree, path, value)
+    try:
+        return Config.model_validate(tree)
+    except ValidationError as error:
+        raise _explained(error, text, file, dotted) from error
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"config `{file}` cannot be read: {error}.") from error
+
+
+def _parsed(text: str, file: str | Path | None) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"config `{file}` is not valid TOML: {error}.") from error
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    path, sign, value = text.partition("=")
+    if not sign or not path.strip():
+        raise InputError(
+            f"`--set {text}` is not an assignment. Write `--set section.key=value`."
+        )
+    return path.strip(), _value(value.strip())
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text  # a bare word is a string
+
+
+def _put(tree: dict[str, Any], path: str, value: Any) -> None:
+    *sections, key = path.split(".")
+    for section in sections:
+        below = tree.setdefault(section, {})
+        if not isinstance(below, dict):
+            raise InputError(f"`{path}`: `{section}` is a value, not a section.")
+        tree = below
+    tree[key] = value
+
+
+def _explained(
+    error: ValidationError,
+    text: str,
+    file: str | Path | None,
+    dotted: Mapping[str, Any],
+) -> InputError:
+    """Turn pydantic's first complaint into one line with its place."""
+    first = error.errors()[0]
+    keys = [str(part) for part in first["loc"] if isinstance(part, str)]
+    # A union adds the tried alternatives to the place; the key ends before them.
+    keys = keys[:2] if keys and keys[0] in Config.model_fields else keys[:1]
+    path = ".".join(keys)
+    where = ""
+    if text and path not in dotted:
+        where = f" (`{file}`, line {_line_of(text, keys)})"
+    if first["type"] == "extra_forbidden":
+        section = Config if len(keys) == 1 else RunSection
+        message = str(unknown("option", path, _qualified(section, keys)))
+        return InputError(message[:-1] + where + ".")
+    got = first["input"]
+    wrong = first["msg"].replace("Input should be", "must be", 1)
+    return InputError(f"`{path}` {wrong}, got {got!r}{where}.")
+
+
+def _qualified(section: type[BaseModel], keys: list[str]) -> list[str]:
+    prefix = ".".join([*keys[:-1], ""])
+    return [prefix + name for name in section.model_fields]
+
+
+def _line_of(text: str, keys: list[str]) -> int:
+    """Find the line on which a key stands, or else its section."""
+    section, found = "", 1
+    for number, line in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[([^\]]+)\]", line)
+        if header:
+            section = header.group(1).strip()
+            if section == keys[0]:
+                found = number
+        key = line.split("=")[0].strip()
+        if ".".join(keys) in {key, f"{section}.{key}"}:
+            return number
+    return found

@@ -1,0 +1,120 @@
+"""Pictures of runs and topologies; read from files and graphs, never from memory."""
+
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from proxmesh.errors import InputError
+from proxmesh.graphs import Graph
+
+__all__ = ["draw_graph", "draw_run"]
+
+BLUE, ORANGE, GRAY = "#2458a6", "#d1661a", "#8a8f98"
+FORMATS = (".png", ".svg", ".pdf")
+LABELED_UP_TO = 64  # agents; above, numbers would hide the picture
+
+
+def draw_run(folder: Path, title: str = "") -> Path:
+    """Draw stationarity, training loss and test accuracy of a run folder."""
+    history = pd.read_csv(folder / "history.csv")
+    panels = [
+        ("stationarity", "stationarity", True),
+        ("train_loss", "training loss", False),
+        ("test_accuracy", "test accuracy", False),
+        ("density_y", "share of nonzeros", False),
+    ]
+    panels = [panel for panel in panels if panel[0] in history]
+    figure = Figure(figsize=(3.4 * max(1, len(panels)), 2.9), layout="constrained")
+    axes = figure.subplots(1, max(1, len(panels)), squeeze=False)[0]
+    for axis, (column, label, log) in zip(axes, panels, strict=False):
+        _curve(axis, history, column, label, log)
+    if "stationarity" in history:
+        axes[0].plot(
+            history["iteration"], history["consensus"], color=GRAY, lw=1, ls="--"
+        )
+        axes[0].legend(["norm + consensus", "consensus"], frameon=False, fontsize=8)
+        both = pd.concat([history["stationarity"], history["consensus"].iloc[1:]])
+        _zoom(axes[0], both, True)
+    if title:
+        figure.suptitle(title, fontsize=10)
+    target = folder / "curves.png"
+    figure.savefig(target, dpi=150)
+    return target
+
+
+def draw_graph(graph: Graph, file: Path) -> Path:
+    """Draw a topology; hubs are larger. The suffix of the file decides the format."""
+    if file.suffix not in FORMATS:
+        raise InputError(
+            f"picture `{file}` has no known format. Use one of: {', '.join(FORMATS)}."
+        )
+    drawn = graph.to_networkx()
+    figure = Figure(figsize=(5, 5), layout="constrained")
+    axis = figure.subplots()
+    size = 260 * np.sqrt(graph.degrees / graph.degrees.mean()) * min(1, 24 / graph.n)
+    nx.draw_networkx(
+        drawn,
+        pos=_positions(graph),
+        ax=axis,
+        with_labels=graph.n <= LABELED_UP_TO,
+        node_size=np.maximum(size, 12).tolist(),
+        node_color=BLUE,
+        edge_color=GRAY,
+        font_color="white",
+        font_size=8,
+        width=0.8,
+    )
+    axis.set_title(f"{graph}: {len(graph.edges)} edges", fontsize=10)
+    axis.set_axis_off()
+    axis.set_aspect("equal")
+    try:
+        figure.savefig(file, dpi=150)
+    except OSError as error:
+        raise InputError(f"picture `{file}` cannot be written: {error}.") from error
+    return file
+
+
+def _curve(
+    axis: Axes, history: pd.DataFrame, column: str, label: str, log: bool
+) -> None:
+    axis.plot(history["iteration"], history[column], color=BLUE, lw=1.6)
+    if log:
+        axis.set_yscale("log")
+    _zoom(axis, history[column].iloc[1:], log)
+    axis.set_xlabel("iteration")
+    axis.set_ylabel(label)
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.grid(alpha=0.25, lw=0.6)
+
+
+def _zoom(axis: Axes, values: "pd.Series[float]", log: bool) -> None:
+    """Fit the axis to what follows the start, which would flatten everything else."""
+    values = values[np.isfinite(values) & (~log | (values > 0))]
+    if len(values) < 2 or values.min() == values.max():
+        return
+    low, high = float(values.min()), float(values.max())
+    if log:
+        axis.set_ylim(low / 2, high * 3)
+    else:
+        axis.set_ylim(low - 0.05 * (high - low), high + 0.15 * (high - low))
+
+
+def _positions(graph: Graph) -> dict[int, Any]:
+    """Rings on a circle, grids on a grid, the rest by springs."""
+    drawn = graph.to_networkx()
+    if graph.name in {"grid", "torus"}:
+        width = graph.n // graph.options["rows"]
+        return {i: (i % width, -(i // width)) for i in range(graph.n)}
+    if graph.name == "ladder":
+        half = graph.n // 2
+        return {i: (i % half, -(i // half)) for i in range(graph.n)}
+    if graph.name == "path":
+        return {i: (i, 0.02 * (i % 2)) for i in range(graph.n)}
+    if graph.name in {"ring", "complete", "random-8", "watts-strogatz"}:
+        return nx.circular_layout(drawn)
+    return nx.spring_layout(drawn, seed=1)
