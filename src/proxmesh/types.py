@@ -111,6 +111,7 @@ class Problem(Protocol):
     - ``penalty(x)``, ``subgrad(x)``, ``distance(u, y)``: of h, row by row
     - ``module(row)``: the model behind a row
     - ``batch_size``: samples in a minibatch, to count gradient evaluations
+    - ``dtype``, ``device``: of the rows, where `x0` makes them
     """
 
     def sample(self, k: Any, size: int | None = None, stream: int = 0) -> Batch:

@@ -19,6 +19,7 @@ def complain(message: str) -> None:
 
 def show_notices() -> None:
     """Print our notices as one line; leave other warnings to Python."""
+    warnings.simplefilter("always", Notice)
     previous = warnings.showwarning
 
     def show(

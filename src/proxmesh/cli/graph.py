@@ -43,6 +43,10 @@ def graph(
         return
     flags = {"graph.name": chosen, "graph.agents": agents, "seed": seed}
     built = build_graph(load_config(None, flags, set or []))
+    if out:
+        from proxmesh.report.figures import draw_graph
+
+        draw_graph(built, Path(out))
     facts = _facts(built)
     if as_json:
         console.print_json(json.dumps(facts))
@@ -50,12 +54,8 @@ def graph(
         for key, value in facts.items():
             text = f"{value:.6g}" if isinstance(value, float) else value
             console.print(f"{key:24}  {text}")
-    if out:
-        from proxmesh.report.figures import draw_graph
-
-        drawn = draw_graph(built, Path(out))
-        if not as_json:
-            console.print(f"drawn to {drawn}")
+        if out:
+            console.print(f"drawn to {out}")
 
 
 def _facts(graph: "Graph") -> dict[str, str | int | float]:

@@ -23,7 +23,7 @@ __all__ = ["Outcome", "Result", "RunFolder", "machine", "table"]
 
 
 class Outcome(StrEnum):
-    """How a run ended."""
+    """How a run ended; `Result.message` says when and why."""
 
     FINISHED = "finished"
     TARGET_REACHED = "target reached"

@@ -1,7 +1,9 @@
 """The one loop: step, evaluate now and then, stop for a reason."""
 
+import contextlib
 import math
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any, Protocol, TypeAlias, final
 import networkx as nx
 import torch
 
-from proxmesh.errors import InputError, unknown
+from proxmesh.errors import InputError, Notice, unknown
 from proxmesh.experiment.results import Outcome, Result, RunFolder, ordered, table
 from proxmesh.graphs import Graph
 from proxmesh.metrics import COLUMNS, HIGHER_IS_BETTER, Metric, measure
@@ -116,7 +118,8 @@ def solve(
     every = _whole("eval_every", eval_every or max(1, steps // DEFAULT_EVALUATIONS))
     _require_methods(problem)
     _require_target(target, metrics)
-    world, problem = _joined(problem, graph, engine, state, x0)
+    rows = x0 if state is None else state.x
+    world, problem = _joined(problem, graph, engine, rows)
     if state is None:
         start = problem.x0(init) if x0 is None else x0
         state = algorithm.init(start, problem, world)
@@ -128,7 +131,7 @@ def solve(
         return algorithm.step(current, problem, world)
 
     run = _Run(
-        step=torch.compile(step, fullgraph=True, dynamic=False) if compile else step,
+        step=_compiled(step, state) if compile else step,
         algorithm=algorithm,
         problem=problem,
         world=world,
@@ -140,8 +143,6 @@ def solve(
         observer=observer,
         folder=folder,
     )
-    if compile:
-        run.step(state)  # compiled here, outside the clock
     return run.go(state, steps, every)
 
 
@@ -228,6 +229,7 @@ class _Run:
                 if reason:
                     return self._result(Outcome.TARGET_REACHED, reason, state)
         except KeyboardInterrupt:
+            self._look_once_more(state)
             message = f"after iteration {int(state.k)} of {end}."
             return self._result(Outcome.INTERRUPTED, message, state)
         return self._result(Outcome.FINISHED, f"{end} iterations.", state)
@@ -254,6 +256,13 @@ class _Run:
         if self.observer is not None:
             self.observer.on_row(row)
         return True
+
+    def _look_once_more(self, state: Any) -> None:
+        """Evaluate an interrupted run where it stands; a second Ctrl-C skips it."""
+        if self.rows and self.rows[-1]["iteration"] == int(state.k):
+            return
+        with contextlib.suppress(KeyboardInterrupt):
+            self._evaluate(state)
 
     def _reason_to_stop(self, state: Any) -> str | None:
         row = self.rows[-1]
@@ -302,21 +311,38 @@ class _Run:
 
 
 def _joined(
-    problem: Any, graph: Any, engine: str, state: Any, x0: torch.Tensor | None
+    problem: Any, graph: Any, engine: str, rows: torch.Tensor | None
 ) -> tuple[World, Any]:
-    """Join the network in the state's precision and take our agents' problem."""
-    world = connect(graph, engine)
+    """Join the network in the rows' precision and take our agents' problem."""
+    like = problem if rows is None else rows
+    dtype, device = getattr(like, "dtype", None), getattr(like, "device", None)
+    world = connect(graph, engine, dtype, device)
     if hasattr(problem, "local"):
         problem = problem.local(world.agents)
-    rows = x0 if state is None else state.x
-    if rows is None:
-        if not hasattr(problem, "x0"):
-            raise InputError(
-                f"`{type(problem).__name__}` has no `x0`; give initial rows: "
-                "`solve(..., x0=rows)`."
-            )
-        rows = problem.x0("same")
-    return connect(graph, engine, rows.dtype, rows.device), problem
+    if rows is None and not callable(getattr(problem, "x0", None)):
+        raise InputError(
+            f"`{type(problem).__name__}` has no method `x0`; give initial rows: "
+            "`solve(..., x0=rows)`."
+        )
+    return world, problem
+
+
+def _compiled(step: Step, state: Any) -> Step:
+    """Compile the whole step, outside the clock, or stay eager with a notice."""
+    # Isolated: runs of one process must not share a limit on recompilations.
+    options: Any = {"fullgraph": True, "dynamic": False, "isolate_recompiles": True}
+    compiled: Step = torch.compile(step, **options)
+    try:
+        compiled(state)
+    except Exception as error:  # the compiler's refusals have many types
+        reason = str(error).strip().splitlines()[0]
+        warnings.warn(
+            f"the step runs uncompiled, since torch.compile failed: {reason}",
+            Notice,
+            stacklevel=3,
+        )
+        return step
+    return compiled
 
 
 def _is_finite(state: Any, world: World) -> bool:

@@ -91,10 +91,11 @@ class LearningProblem:
         self._loss = loss
         self._shards = shards
         self._vectorize = vectorize
-        first = self.layout.flatten(model)
+        row = self.layout.flatten(model)
+        self.dtype, self.device = row.dtype, row.device
         self._test = None
         if test is not None:
-            self._test = open_shard(test, "test set").cast(first.dtype, first.device)
+            self._test = open_shard(test, "test set").cast(self.dtype, self.device)
         if not callable(shards):
             self._open(_agents_of(shards))
 
@@ -126,9 +127,9 @@ class LearningProblem:
         opened = [open_shard(get(agent), f"agent {agent}") for agent in agents]
         row = self.layout.flatten(self._model)
         self.agents = agents
-        self._samples = stacked(opened).cast(row.dtype, row.device)
+        self._samples = stacked(opened).cast(self.dtype, self.device)
         sizes = [len(samples) for samples in opened]
-        self._sampler = Sampler.over(self.seed, agents, sizes, row.device)
+        self._sampler = Sampler.over(self.seed, agents, sizes, self.device)
         self._check_sizes(sizes)
         self._classifies = fits_as_classifier(
             self._model, self._loss, self._samples, self._test

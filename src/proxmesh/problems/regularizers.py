@@ -388,9 +388,7 @@ class Only:
         patterns = (self.names,) if isinstance(self.names, str) else self.names
         for pattern in patterns:
             if not fnmatch.filter(layout.names, pattern):
-                raise unknown(
-                    "parameter", pattern, layout.names, of="the model in `Only`"
-                )
+                raise unknown("parameter", pattern, layout.names, of="the model")
         chosen = layout.select(
             lambda name: any(fnmatch.fnmatchcase(name, q) for q in patterns)
         )

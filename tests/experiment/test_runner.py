@@ -1,0 +1,319 @@
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+from zoo import GoldenQuadratics, Quadratics
+
+import proxmesh as pm
+from proxmesh.metrics import COLUMNS
+
+UNTIMED = [name for name in COLUMNS if name != "seconds"]
+
+
+def classifier(seed: int = 0, **options: Any) -> pm.LearningProblem:
+    data = pm.datasets.breast_cancer()
+    torch.manual_seed(0)
+    return pm.LearningProblem(
+        pm.models.mlp(30, 2, hidden=4),
+        nn.functional.cross_entropy,
+        data.split(4),
+        test=data.test,
+        regularizer=pm.L1(1e-3),
+        batch_size=8,
+        seed=seed,
+        **options,
+    )
+
+
+def same(a: pd.DataFrame, b: pd.DataFrame) -> bool:
+    columns = [c for c in UNTIMED if c in a]
+    return bool(a[columns].equals(b[columns]))
+
+
+def test_history_counts_what_the_algorithm_declares() -> None:
+    graph = pm.graphs.star(4)
+    result = pm.solve(classifier(), pm.HSMADMM(), graph, steps=20, eval_every=5)
+    history = result.history
+    p = result.state.x.shape[1]
+    assert list(history) == [name for name in COLUMNS if name in history]
+    assert history["iteration"].tolist() == [0, 5, 10, 15, 20]
+    assert history["gradients"].tolist() == [8 + 16 * k for k in (0, 5, 10, 15, 20)]
+    assert history["vectors_sent"].tolist() == [1, 6, 11, 16, 21]
+    directed_edges, float64 = 6, 8
+    expected = [v * p * float64 * directed_edges for v in (1, 6, 11, 16, 21)]
+    assert history["bytes_sent"].tolist() == expected
+    assert history["seconds"].is_monotonic_increasing
+    assert result.outcome is pm.Outcome.FINISHED
+    assert result.message == "20 iterations."
+
+
+def test_training_works_and_gives_models() -> None:
+    result = pm.solve(classifier(), pm.HSMADMM(), pm.graphs.ring(4), steps=300)
+    assert result.final["test_accuracy"] > 0.93
+    assert result.final["stationarity"] < 0.05 * result.history["stationarity"][0]
+    held_out = pm.datasets.breast_cancer().test
+    assert held_out is not None
+    inputs, targets = held_out[0].double(), held_out[1]
+    assert result.model is not None
+    assert result.sparse_model is not None
+    share = (result.model(inputs).argmax(1) == targets).double().mean().item()
+    assert share == pytest.approx(result.final["test_accuracy"])
+    sparse = torch.cat([w.reshape(-1) for w in result.sparse_model.parameters()])
+    torch.testing.assert_close(sparse.detach(), result.state.y.mean(0))
+
+
+def test_same_seed_same_history_bit_for_bit_and_another_seed_another() -> None:
+    graph = pm.graphs.ring(4)
+    runs = [
+        pm.solve(classifier(seed), pm.HSMADMM(), graph, steps=60) for seed in (5, 5, 6)
+    ]
+    assert same(runs[0].history, runs[1].history)
+    assert not same(runs[0].history, runs[2].history)
+
+
+def test_going_on_from_a_result_equals_one_run() -> None:
+    graph, problem = pm.graphs.ring(4), classifier()
+    whole = pm.solve(problem, pm.HSMADMM(), graph, steps=40, eval_every=10)
+    first = pm.solve(problem, pm.HSMADMM(), graph, steps=20, eval_every=10)
+    second = pm.solve(
+        problem, pm.HSMADMM(), graph, steps=20, eval_every=10, state=first.state
+    )
+    assert same(second.history, whole.history.iloc[2:].reset_index(drop=True))
+    assert torch.equal(second.state.x, whole.state.x)
+
+
+def test_target_stops_at_the_first_evaluation_that_reaches_it() -> None:
+    graph = pm.graphs.ring(4)
+    result = pm.solve(
+        classifier(),
+        pm.HSMADMM(),
+        graph,
+        steps=500,
+        eval_every=10,
+        target={"test_accuracy": 0.9},
+    )
+    assert result.outcome is pm.Outcome.TARGET_REACHED
+    assert "test_accuracy" in result.message
+    reached = result.history["test_accuracy"] >= 0.9
+    assert reached.tolist() == [False] * (len(reached) - 1) + [True]
+
+
+def test_callbacks_see_rows_and_may_stop() -> None:
+    seen: list[int] = []
+
+    def third(row: Mapping[str, float], state: Any) -> bool:
+        assert int(state.k) == row["iteration"]
+        seen.append(int(row["iteration"]))
+        return len(seen) == 3
+
+    result = pm.solve(
+        classifier(),
+        pm.HSMADMM(),
+        pm.graphs.ring(4),
+        steps=100,
+        eval_every=7,
+        callbacks=[third],
+        metrics={"twice k": lambda state, _: 2 * float(state.k)},
+    )
+    assert seen == [7, 14, 21]
+    assert result.history["twice k"].tolist() == [0, 14, 28, 42]
+    assert result.outcome is pm.Outcome.TARGET_REACHED
+    assert result.message == "stopped by `third` at iteration 21."
+
+
+def test_divergence_names_iteration_agent_and_remedy() -> None:
+    problem = Quadratics.random(6, 3, 0.0, seed=0)
+    algorithm = pm.HSMADMM(c_rho=1.0, c_eta=0.6)
+    graph = pm.graphs.ring(6)
+    x0 = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
+    result = pm.solve(problem, algorithm, graph, steps=2000, eval_every=500, x0=x0)
+    assert result.outcome is pm.Outcome.DIVERGED
+    assert result.history["iteration"].tolist() == [0]
+    assert "raise `c_eta` to 1.5 or more" in result.message
+    # The state at which it happened, by stepping by hand.
+    world = pm.connect(graph)
+    state = algorithm.init(x0, problem, world)
+    size = problem.full_grad(x0).square().sum()  # anything finite, to enter the loop
+    limit = 1e10 * max(1.0, result.history["stationarity"][0])
+    while size <= limit:
+        state = algorithm.step(state, problem, world)
+        size = state.x.square().sum(1).max()
+    assert f"at iteration {int(state.k)}, first at agent" in result.message
+    assert torch.isfinite(result.state.x).all()
+
+
+def test_divergence_of_one_agent_is_blamed_on_it() -> None:
+    class Exploding(Quadratics):
+        poison = 0.0  # the first number of the batch whose gradient is spoiled
+
+        def grad(self, x: torch.Tensor, batch: torch.Tensor) -> torch.Tensor:
+            gradient = super().grad(x, batch)
+            if float(batch[0, 0, 0]) == self.poison:
+                gradient[2] = float("nan")
+            return gradient
+
+    base = Quadratics.random(5, 2, 0.1, seed=0, noise=0.01)
+    problem = Exploding(base.a, base.b, base.l1, noise=0.01)
+    problem.poison = float(problem.sample(13)[0, 0, 0])
+    result = pm.solve(
+        problem,
+        pm.HSMADMM(c_rho=0.5, c_eta=3.0),
+        pm.graphs.ring(5),
+        steps=40,
+        eval_every=10,
+        x0=torch.zeros(5, 2),
+    )
+    # The poisoned gradient of iteration 13 reaches x at iteration 14.
+    assert result.outcome is pm.Outcome.DIVERGED
+    assert result.message.startswith("at iteration 14, first at agent 2. ")
+    assert result.history["iteration"].tolist() == [0, 10]
+
+
+def test_interruption_keeps_what_was_computed(tmp_path: Path) -> None:
+    class Interrupting:
+        def on_step(self, k: int) -> None:
+            if k == 25:
+                raise KeyboardInterrupt
+
+        def on_row(self, row: Mapping[str, float]) -> None:
+            del row
+
+    result = pm.solve(
+        classifier(),
+        pm.HSMADMM(),
+        pm.graphs.ring(4),
+        steps=100,
+        eval_every=10,
+        observer=Interrupting(),
+        out=tmp_path / "run",
+    )
+    assert result.outcome is pm.Outcome.INTERRUPTED
+    assert result.message == "after iteration 25 of 100."
+    assert int(result.state.k) == 25
+    stored = pd.read_csv(tmp_path / "run" / "history.csv")
+    assert stored["iteration"].tolist() == [0, 10, 20, 25]
+
+
+def test_compiled_run_equals_eager() -> None:
+    graph, problem = pm.graphs.ring(4), classifier()
+    x0 = problem.x0("different")
+    runs = [
+        pm.solve(problem, pm.HSMADMM(), graph, steps=15, x0=x0, compile=compiled)
+        for compiled in (False, True)
+    ]
+    torch.testing.assert_close(runs[0].state.x, runs[1].state.x, rtol=1e-9, atol=1e-11)
+
+
+def test_run_folder_round_trips(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "run"
+    result = pm.solve(
+        classifier(), pm.HSMADMM(), pm.graphs.ring(4), steps=10, out=folder
+    )
+    stored = pd.read_csv(folder / "history.csv")
+    pd.testing.assert_frame_equal(stored, result.history, rtol=1e-15)
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["outcome"] == "finished"
+    assert summary["final"]["iteration"] == 10
+    assert {"python", "torch", "numpy", "proxmesh"} == set(summary["versions"])
+    assert result.model is not None
+    for name, value in load_file(folder / "model.safetensors").items():
+        assert torch.equal(value, result.model.state_dict()[name])
+    with pytest.raises(pm.InputError, match="already holds a run"):
+        result.save(folder)
+    assert result.save(tmp_path / "copy") == tmp_path / "copy"
+    again = pd.read_csv(tmp_path / "copy" / "history.csv")
+    pd.testing.assert_frame_equal(again, stored)
+
+
+def test_a_taken_folder_is_left_untouched_unless_forced(tmp_path: Path) -> None:
+    (tmp_path / "history.csv").write_text("precious\n")
+    problem, graph = classifier(), pm.graphs.ring(4)
+    with pytest.raises(pm.InputError, match="--force"):
+        pm.solve(problem, pm.HSMADMM(), graph, steps=1, out=tmp_path)
+    assert (tmp_path / "history.csv").read_text() == "precious\n"
+    pm.solve(problem, pm.HSMADMM(), graph, steps=1, out=tmp_path, force=True)
+    assert len(pd.read_csv(tmp_path / "history.csv")) == 2
+
+
+def test_an_unwritable_folder_is_found_before_training(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    problem = classifier()
+    with pytest.raises(pm.InputError, match="cannot be written"):
+        pm.solve(
+            problem, pm.HSMADMM(), pm.graphs.ring(4), steps=1, out=tmp_path / "file/run"
+        )
+
+
+def test_any_networkx_graph_and_any_problem_will_do() -> None:
+    result = pm.solve(
+        GoldenQuadratics(),
+        pm.HSMADMM(c_rho=1.0, c_eta=2.0, c_a=2.0),
+        nx.star_graph(3),
+        steps=3000,
+        x0=GoldenQuadratics().x0,
+    )
+    assert (result.state.x - 0.8).abs().max() < 1e-10
+    assert result.model is None
+    assert "stationarity" not in result.history
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"steps": 0}, "`steps` must be a whole number of at least 1, got 0."),
+        ({"steps": 2.5}, "`steps` must be a whole number of at least 1, got 2.5."),
+        ({"eval_every": -1}, "`eval_every` must be a whole number of at least 1"),
+        ({"target": {"stationary": 1}}, "Did you mean `stationarity`?"),
+        ({"target": {"norm": float("nan")}}, "must be finite, got nan"),
+        ({"problem": object()}, "it has no `sample`, `grad`, `prox`"),
+        ({"problem": GoldenQuadratics()}, "has no method `x0`; give initial rows"),
+        ({"graph": pm.graphs.ring(5)}, "holds 4 agents but the network has 5"),
+        ({"graph": pm.graphs.ring(3)}, "Split the data into 3"),
+        ({"init": "random"}, "unknown init `random`"),
+        ({"engine": "mpy"}, "unknown engine `mpy`"),
+    ],
+)
+def test_bad_input(change: dict[str, Any], message: str) -> None:
+    arguments: dict[str, Any] = {
+        "problem": classifier(),
+        "algorithm": pm.HSMADMM(),
+        "graph": pm.graphs.ring(4),
+        "steps": 3,
+    }
+    with pytest.raises(pm.InputError) as caught:
+        pm.solve(**arguments | change)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_target_that_this_problem_cannot_reach() -> None:
+    with pytest.raises(pm.InputError, match="which this problem and algorithm do not"):
+        pm.solve(
+            GoldenQuadratics(),
+            pm.HSMADMM(),
+            pm.graphs.star(4),
+            steps=3,
+            x0=GoldenQuadratics().x0,
+            target={"test_accuracy": 1.0},
+        )
+
+
+def test_what_cannot_be_compiled_runs_eagerly_with_a_notice() -> None:
+    problem = Quadratics.random(4, 2, 0.1, seed=0)  # draws from a generator object
+    with pytest.warns(pm.Notice, match="runs uncompiled"):
+        result = pm.solve(
+            problem,
+            pm.HSMADMM(c_rho=0.5, c_eta=3.0),
+            pm.graphs.ring(4),
+            steps=4,
+            x0=torch.zeros(4, 2),
+            compile=True,
+        )
+    assert result.outcome is pm.Outcome.FINISHED

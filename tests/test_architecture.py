@@ -1,0 +1,76 @@
+"""Imports point down only, and every public name is documented."""
+
+import ast
+import inspect
+from pathlib import Path
+
+import pytest
+
+import proxmesh as pm
+
+SOURCE = Path(pm.__file__).parent
+LAYERS = [
+    {"errors", "calling"},
+    {"types"},
+    {"graphs", "schedules"},
+    {"network", "problems"},
+    {"algorithms"},
+    {"metrics"},
+    {"experiment"},
+    {"report"},
+    {"cli", "__main__"},
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+SIBLINGS_APART = {"network", "problems"}
+
+
+def imported(file: Path) -> set[str]:
+    tree = ast.parse(file.read_text())
+    found = set()
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{a.name}" for a in node.names)]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "proxmesh" and len(parts) > 1 and parts[1] in LEVEL:
+                found.add(parts[1])
+    return found
+
+
+FILES = [f for f in SOURCE.rglob("*.py") if f != SOURCE / "__init__.py"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(SOURCE)))
+def test_imports_point_down(file: Path) -> None:
+    here = file.relative_to(SOURCE).parts[0].removesuffix(".py")
+    assert here in LEVEL, f"`{here}` belongs to no layer"
+    for there in imported(file) - {here}:
+        assert LEVEL[there] <= LEVEL[here], f"{here} must not import {there}"
+        assert {here, there} != SIBLINGS_APART
+
+
+def test_algorithms_see_only_types() -> None:
+    allowed = {"algorithms", "types", "schedules", "errors"}
+    for file in (SOURCE / "algorithms").glob("*.py"):
+        assert imported(file) <= allowed, file.name
+
+
+def test_types_import_torch_and_nothing_of_ours() -> None:
+    assert imported(SOURCE / "types.py") == set()
+
+
+@pytest.mark.parametrize("name", pm.__all__)
+def test_every_public_name_is_there_and_documented(name: str) -> None:
+    thing = getattr(pm, name)
+    documentation = inspect.getdoc(thing)
+    assert documentation
+    assert len(documentation) > 20
+
+
+def test_unknown_names_are_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute `nonsense`"):
+        _ = pm.nonsense
+    assert "solve" in dir(pm)

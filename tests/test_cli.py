@@ -1,0 +1,216 @@
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+from proxmesh import __version__
+from proxmesh.cli import main
+
+SMALL = ["--dataset", "breast-cancer", "--steps", "20", "--batch", "8", "--agents", "4"]
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    torch.set_default_dtype(torch.float32)  # the command line's own default
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # keep pytest's handlers
+
+
+def call(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as stopped:
+        main(list(arguments))
+    code = stopped.value.code
+    assert isinstance(code, int)
+    return code
+
+
+def test_run_prints_progress_a_summary_and_leaves_a_folder(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert call("run", *SMALL) == 0
+    printed = capsys.readouterr().out
+    folder = Path(printed.strip().splitlines()[-1].removeprefix("results in "))
+    assert folder.parent == Path("runs")
+    names = {file.name for file in folder.iterdir()}
+    assert names == {
+        "config.toml",
+        "curves.png",
+        "history.csv",
+        "model.safetensors",
+        "sparse_model.safetensors",
+        "summary.json",
+    }
+    assert "20/20  stationarity" in printed
+    assert "test accuracy" in printed
+    assert "finished: 20 iterations." in printed
+
+
+def test_same_config_same_history_bit_for_bit(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert call("run", *SMALL, "--seed", "3", "--out", "a", "--quiet") == 0
+    assert capsys.readouterr().out == "a\n"
+    assert call("run", "--config", "a/config.toml", "--out", "b", "--quiet") == 0
+    first, second = (pd.read_csv(f"{name}/history.csv") for name in "ab")
+    untimed = [name for name in first if name != "seconds"]
+    assert first[untimed].equals(second[untimed])
+    assert Path("a/config.toml").read_text() == Path("b/config.toml").read_text()
+
+
+def test_json_is_the_only_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("run", *SMALL, "--json", "--out", "a") == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["outcome"] == "finished"
+    assert summary["folder"] == "a"
+    assert summary["final"]["iteration"] == 20
+    assert 0 < summary["final"]["stationarity"] < 1
+
+
+def test_a_taken_folder_is_refused_and_untouched(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert call("run", *SMALL, "--out", "a", "--quiet") == 0
+    before = Path("a/history.csv").read_bytes()
+    assert call("run", *SMALL, "--seed", "9", "--out", "a") == 2
+    assert "already holds a run" in capsys.readouterr().err
+    assert Path("a/history.csv").read_bytes() == before
+    assert call("run", *SMALL, "--seed", "9", "--out", "a", "--force", "--quiet") == 0
+    assert Path("a/history.csv").read_bytes() != before
+
+
+def test_divergence_exits_with_4(capsys: pytest.CaptureFixture[str]) -> None:
+    small_step = ["--set", "algorithm.c_eta=0.01"]
+    assert call("run", *SMALL, "--steps", "200", *small_step) == 4
+    printed = capsys.readouterr().out
+    assert "diverged: at iteration" in printed
+    assert "raise `c_eta` to 0.375 or more." in printed
+
+
+def test_target_stops_early(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        call("run", *SMALL, "--target", "test_accuracy=0.5", "--eval-every", "1") == 0
+    )
+    assert "target reached: test_accuracy" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "--stepz", "4"], "No such option: --stepz"),
+        (["run", "--steps", "abc"], "got 'abc'"),
+        (["run", "--steps", "0"], "must be greater than or equal to 1, got 0."),
+        (["run", "--algorithm", "hsm_admm"], "Did you mean `hsm-admm`?"),
+        (["run", "--l1", "-1"], "`weight` must be finite and not negative, got -1.0."),
+        (["run", "--l1", "1", "--regularizer", "box"], "`--l1` is the weight of"),
+        (["run", "--target", "norm"], "is not METRIC=VALUE"),
+        (["run", "--config", "missing.toml"], "config `missing.toml` cannot be read"),
+        (["run", "--dataset", "missing.csv"], "`missing.csv` does not exist"),
+        (["run", "--graph", "missing.txt"], "graph file `missing.txt` cannot be read"),
+        (["rum"], "No such command 'rum'"),
+        (["graph", "star", "--agents", "1"], "needs at least 2 agents, got n=1"),
+        (["graph", "star", "--graph", "ring"], "differ"),
+        (["graph", "star", "--out", "star.jpeg"], "has no known format"),
+        (["graph", "star", "--out", "no/star.png"], "cannot be written"),
+        (["data", "fetch", "mist"], "Did you mean `mnist`?"),
+        (["data", "verify", "a8a"], "Did you mean `a9a`?"),
+    ],
+)
+def test_bad_input_is_one_line_and_code_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(*arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("error: ")
+    assert message in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+    assert list(Path().iterdir()) == []
+
+
+def test_notices_are_one_line_and_stop_nothing(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert call("run", *SMALL, "--batch", "200", "--quiet") == 0
+    notice = capsys.readouterr().err
+    assert notice.startswith("note: batch_size 200 exceeds the 106 samples of agent 0")
+    assert notice.count("\n") == 1
+
+
+def test_own_csv_with_an_own_graph() -> None:
+    kinds = ["cat" if i % 7 > 3 else "dog" for i in range(60)]
+    rows = [f"{i % 7},{i % 5 - 2},{kind}" for i, kind in enumerate(kinds)]
+    Path("pets.csv").write_text("\n".join(["height,width,kind", *rows]) + "\n")
+    Path("links.txt").write_text("0 1\n1 2\n# a triangle\n2 0\n")
+    arguments = ["--dataset", "pets.csv", "--graph", "links.txt", "--agents", "3"]
+    arguments += ["--set", "data.standardize=true", "--batch", "8", "--steps", "200"]
+    assert call("run", *arguments, "--out", "pets", "--quiet") == 0
+    history = pd.read_csv("pets/history.csv")
+    assert history["test_accuracy"].iloc[-1] > 0.9
+
+
+def test_graph_prints_numbers_and_draws(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("graph", "ring", "--out", "ring.svg") == 0
+    printed = capsys.readouterr().out
+    assert "second eigenvalue of W    0.804738" in printed
+    assert "<svg" in Path("ring.svg").read_text()
+    assert call("graph", "erdos-renyi", "--set", "graph.prob=0.9", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["agents"] == 8
+    assert facts["diameter"] >= 1
+    assert call("graph") == 0
+    assert "barabasi-albert" in capsys.readouterr().out
+
+
+def test_data_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("data", "list") == 0
+    assert "fashion-mnist" in capsys.readouterr().out
+    assert call("data", "verify") == 0
+    assert "a9a: sha256 of both LIBSVM files as published" in capsys.readouterr().out
+    assert call("data", "fetch", "digits") == 0
+    assert "nothing to fetch" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("--version") == 0
+    assert capsys.readouterr().out == f"proxmesh {__version__}\n"
+
+
+def test_help_answers_without_torch() -> None:
+    code = (
+        "import sys\n"
+        "from proxmesh.cli import main\n"
+        "try: main(['run', '--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'torch', 'numpy', 'pandas', 'sklearn', 'networkx', 'matplotlib'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "--algorithm" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
+def test_an_interrupted_run_keeps_its_rows(number: signal.Signals, code: int) -> None:
+    command = [sys.executable, "-m", "proxmesh", "run", "--out", "run", "--quiet"]
+    long = ["--steps", "1000000", "--eval-every", "20", "--dataset", "breast-cancer"]
+    process = subprocess.Popen([*command, *long, "--threads", "1"])
+    history = Path("run/history.csv")
+    deadline = time.monotonic() + 60
+    while not (history.exists() and len(history.read_text().splitlines()) > 3):
+        assert time.monotonic() < deadline, "the run did not start"
+        time.sleep(0.1)
+    process.send_signal(number)
+    assert process.wait(timeout=60) == code
+    summary = json.loads(Path("run/summary.json").read_text())
+    assert summary["outcome"] == "interrupted"
+    assert summary["final"]["iteration"] == pd.read_csv(history)["iteration"].iloc[-1]
