@@ -44,10 +44,11 @@ class Power:
     def __call__(self, k: int | Tensor) -> Tensor | float:
         """Return the value at k: a float for an int, a 0-d tensor for a tensor."""
         if isinstance(k, Tensor):
-            base = (k + self.offset).to(torch.float64)
-            value = self.coefficient * base.pow(self.exponent)
+            shifted = (k + self.offset).to(torch.float64)
+            value = self.coefficient * shifted.pow(self.exponent)
             return value if math.isinf(self.ceiling) else value.clamp(max=self.ceiling)
-        power = math.pow(k + self.offset, self.exponent)
+        base = k + self.offset
+        power = math.inf if base == 0 > self.exponent else math.pow(base, self.exponent)
         return min(self.ceiling, self.coefficient * power)
 
 

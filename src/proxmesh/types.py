@@ -69,7 +69,10 @@ class Network(Protocol):
         ...
 
     def exchange(self, x: Tensor) -> Exchange:
-        """Start sending the rows of x to the neighbors and return at once."""
+        """Start sending the rows of x to the neighbors and return at once.
+
+        Several vectors may travel together as ``[n_local, m, p]``.
+        """
         ...
 
 
@@ -111,6 +114,7 @@ class Problem(Protocol):
     - ``penalty(x)``, ``subgrad(x)``, ``distance(u, y)``: of h, row by row
     - ``module(row)``: the model behind a row
     - ``batch_size``: samples in a minibatch, to count gradient evaluations
+    - ``num_agents``: of the whole network, where the problem knows it
     - ``dtype``, ``device``: of the rows, where `x0` makes them
     """
 

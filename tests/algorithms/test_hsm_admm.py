@@ -35,7 +35,7 @@ def against_reference(
     """Largest difference between the shipped step and the edge-by-edge oracle."""
     rows, n = x0.numpy(), graph.n
 
-    def gradient(agent: int, x: np.ndarray, k: int) -> np.ndarray:  # type: ignore[type-arg]
+    def gradient(agent: int, x: np.ndarray, k: int) -> np.ndarray:
         stacked = torch.zeros(n, len(x)).index_copy(
             0, torch.tensor([agent]), torch.from_numpy(x)[None]
         )
@@ -43,7 +43,7 @@ def against_reference(
         batch = problem.sample(k, size=size)  # type: ignore[attr-defined]
         return problem.grad(stacked, batch)[agent].numpy()  # type: ignore[attr-defined, no-any-return]
 
-    def prox(z: np.ndarray, step: float) -> np.ndarray:  # type: ignore[type-arg]
+    def prox(z: np.ndarray, step: float) -> np.ndarray:
         return problem.prox(torch.from_numpy(z)[None], step)[0].numpy()  # type: ignore[attr-defined, no-any-return]
 
     oracle = reference.hsm_admm(

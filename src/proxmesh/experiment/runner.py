@@ -317,6 +317,12 @@ def _joined(
     like = problem if rows is None else rows
     dtype, device = getattr(like, "dtype", None), getattr(like, "device", None)
     world = connect(graph, engine, dtype, device)
+    agents = getattr(problem, "num_agents", None)
+    if agents not in {None, world.n}:
+        raise InputError(
+            f"`{type(problem).__name__}` holds {agents} agents but the network has "
+            f"{world.n}. Split the data into {world.n}, or change the graph."
+        )
     if hasattr(problem, "local"):
         problem = problem.local(world.agents)
     if rows is None and not callable(getattr(problem, "x0", None)):

@@ -31,11 +31,11 @@ class SimulatedExchange:
 
     def laplacian(self) -> Tensor:
         """Row i: ``d_i x_i - sum_{j~i} x_j``."""
-        return self._world.laplacian @ self._spread
+        return _rows(self._world.laplacian, self._spread)
 
     def mix(self) -> Tensor:
         """Row i: ``sum_j w_ij x_j``."""
-        return self._reference + self._world.mixing @ self._spread
+        return self._reference + _rows(self._world.mixing, self._spread)
 
 
 @final
@@ -80,6 +80,11 @@ class SimulatedWorld:
         return x.amin(0) if op == "min" else x.amax(0)
 
 
+def _rows(matrix: Tensor, x: Tensor) -> Tensor:
+    """The product over agents; several vectors of an agent may travel together."""
+    return matrix @ x if x.ndim == 2 else (matrix @ x.flatten(1)).view_as(x)
+
+
 def _tensor(matrix: Matrix, dtype: torch.dtype, device: torch.device) -> Tensor:
     if isinstance(matrix, np.ndarray):
         return torch.from_numpy(matrix).to(device=device, dtype=dtype)
@@ -91,6 +96,7 @@ def _tensor(matrix: Matrix, dtype: torch.dtype, device: torch.device) -> Tensor:
             torch.from_numpy(matrix.indices.astype(np.int64)),
             torch.from_numpy(matrix.data),
             size=matrix.shape,
+            check_invariants=False,
             dtype=dtype,
             device=device,
         )

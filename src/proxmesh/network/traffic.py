@@ -48,7 +48,7 @@ class CountingNetwork:
         return self._network.mixing_lambda
 
     def exchange(self, x: Tensor) -> Exchange:
-        """Count the vectors in x (columns beyond dim 1 are further vectors)."""
+        """Count the vectors in x: 1 for ``[n_local, p]``, m for ``[n_local, m, p]``."""
         self.traffic.vectors += x[0].numel() // x.shape[-1]
         self.traffic.exchanges += 1
         return self._network.exchange(x)

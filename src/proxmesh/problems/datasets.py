@@ -174,7 +174,10 @@ def from_file(
                 f"dataset `{file}`: `test_share` must be between 0 and 1, "
                 f"got {test_share}."
             )
-        x, xt, y, yt = train_test_split(*train, test_size=test_share, random_state=0)
+        if len(train[1]) < 2:
+            raise InputError(f"dataset `{file}` has one sample; training needs more.")
+        held = max(1, round(test_share * len(train[1])))
+        x, xt, y, yt = train_test_split(*train, test_size=held, random_state=0)
         train, held_out = (x, y), (xt, yt)
     train, held_out = files.with_same_width(file, train, held_out)
     classes, train_labels = np.unique(train[1], return_inverse=True)

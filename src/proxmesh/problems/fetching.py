@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -98,13 +99,12 @@ def _from_folders(
     name: str, source: Source, data_dir: str | Path | None
 ) -> list[bytes] | None:
     given = [data_dir, os.environ.get("PROXMESH_DATA"), cache_folder()]
-    folders = [Path(folder) for folder in given if folder]
-    nested = [folder / name for folder in folders]
-    for folder in [*nested, *folders, *map(Path, source.folders)]:
+    for folder in [*(Path(g) for g in given if g), *map(Path, source.folders)]:
         # The two data sets use the same file names, so in a folder that is neither
         # named after one nor asked for, a mismatch only means that it is the other.
-        certain = folder in nested or str(folder) == str(data_dir)
-        found = _from_folder(folder, source, certain)
+        asked_for = str(folder) == str(data_dir)
+        found = _from_folder(folder / name, source, certain=True)
+        found = found or _from_folder(folder, source, certain=asked_for)
         if found:
             return found
     return None
@@ -202,7 +202,7 @@ def _decoded(content: bytes) -> Pixels:
 def _unzipped(path: Path) -> bytes:
     try:
         return gzip.decompress(path.read_bytes())
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(
             f"`{path}` is not a readable gzip file ({error}). Remove it, or name "
             "another folder with `--data-dir`."

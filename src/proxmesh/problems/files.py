@@ -2,6 +2,7 @@
 
 import csv
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +60,12 @@ def with_same_width(
 
 
 def _read_npz(path: Path) -> tuple[Arrays, Arrays | None]:
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"dataset `{path}` is not a plain .npz: no zip archive.")
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = dict(archive)
-    except (ValueError, zipfile.BadZipFile) as error:
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(f"dataset `{path}` is not a plain .npz: {error}.") from error
     inputs = next((k for k in INPUT_KEYS if k in arrays), None)
     labels = next((k for k in LABEL_KEYS if k in arrays), None)
@@ -81,8 +84,11 @@ def _read_npz(path: Path) -> tuple[Arrays, Arrays | None]:
 def _read_csv(path: Path, label: str | None) -> Arrays:
     import pandas as pd
 
-    header = _csv_header(path)
-    table = pd.read_csv(path, header=0 if header else None, skip_blank_lines=True)
+    header, lines = _csv_scan(path)
+    try:
+        table = pd.read_csv(path, header=0 if header else None, skip_blank_lines=True)
+    except pd.errors.ParserError as error:
+        raise InputError(f"dataset `{path}` is not a readable csv: {error}.") from error
     names = [str(name) for name in table.columns]
     table.columns = pd.Index(names)
     if label is not None and label not in names:
@@ -92,46 +98,56 @@ def _read_csv(path: Path, label: str | None) -> Arrays:
         )
     chosen = label or names[-1]
     features = table.drop(columns=chosen)
-    first_line = 2 if header else 1
     for name in features:
         numbers = pd.to_numeric(features[name], errors="coerce")
         bad = np.flatnonzero(~np.isfinite(numbers.to_numpy(float)))
         if len(bad):
             value = features[name].iloc[bad[0]]
             raise InputError(
-                f"dataset `{path}`, line {bad[0] + first_line}, column `{name}`: "
+                f"dataset `{path}`, line {lines[bad[0]]}, column `{name}`: "
                 f"`{value}` is not a finite number. Replace or encode it."
             )
     labels = table[chosen]
     if labels.isna().any():
-        line = int(np.flatnonzero(labels.isna())[0]) + first_line
+        line = lines[int(np.flatnonzero(labels.isna())[0])]
         raise InputError(
             f"dataset `{path}`, line {line}: the label `{chosen}` is missing."
         )
     return _checked(path, features.to_numpy(np.float64), labels.to_numpy())
 
 
-def _csv_header(path: Path) -> bool:
-    """Check that all rows are equally long; tell whether the first holds names."""
-    with path.open(newline="", encoding="utf-8") as lines:
-        reader = csv.reader(lines)
-        first = next(reader, None)
-        if first is None or len(first) < 2:
+def _csv_scan(path: Path) -> tuple[bool, list[int]]:
+    """Check that rows are equally long; find a header and the lines of the samples."""
+    with path.open(newline="", encoding="utf-8") as text:
+        reader = csv.reader(text)
+        try:
+            rows = [(reader.line_num, row) for row in reader if row]
+        except csv.Error as error:
             raise InputError(
-                f"dataset `{path}` needs at least one feature and a label column."
+                f"dataset `{path}`, line {reader.line_num}: {error}."
+            ) from error
+    if not rows or len(rows[0][1]) < 2:
+        raise InputError(
+            f"dataset `{path}` needs at least one feature and a label column."
+        )
+    first = rows[0][1]
+    for line, row in rows:
+        if len(row) != len(first):
+            raise InputError(
+                f"dataset `{path}`, line {line}: {len(row)} fields but the first line "
+                f"has {len(first)}."
             )
-        for row in reader:
-            if row and len(row) != len(first):
-                raise InputError(
-                    f"dataset `{path}`, line {reader.line_num}: {len(row)} fields but "
-                    f"the first line has {len(first)}."
-                )
-    return not all(_is_number(field) for field in first[:-1])
+    header = not all(map(_is_number, first[:-1])) or (
+        len(rows) > 1 and not _is_number(first[-1]) and _is_number(rows[1][1][-1])
+    )
+    lines = [line for line, _ in rows]
+    return header, lines[1:] if header else lines
 
 
 def _is_number(text: str) -> bool:
+    """Whether a field is a number or a gap where one should be."""
     try:
-        float(text)
+        float(text or "nan")
     except ValueError:
         return False
     return True
@@ -151,7 +167,9 @@ def _read_libsvm(path: Path) -> Arrays:
 
 
 def _checked(path: Path, x: NDArray[Any], y: NDArray[Any]) -> Arrays:
-    if x.ndim < 2 or len(x) != len(y) or not len(x):
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if x.ndim < 2 or y.ndim != 1 or len(x) != len(y) or not len(x):
         raise InputError(
             f"dataset `{path}`: inputs {x.shape} and labels {y.shape} must be "
             "[samples, ...] and [samples], with at least one sample."
@@ -172,4 +190,4 @@ def _checked(path: Path, x: NDArray[Any], y: NDArray[Any]) -> Arrays:
             f"dataset `{path}`, row {row}: label {y[row]} is not a class. The command "
             "line trains classifiers; for regression use `LearningProblem` in Python."
         )
-    return x, y.reshape(-1)
+    return x, y

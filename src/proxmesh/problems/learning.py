@@ -21,6 +21,7 @@ from proxmesh.types import Evaluation
 __all__ = ["LearningProblem"]
 
 INITS = ("same", "different")
+EVALUATION_WIDTH = 256  # samples of an agent in a pass, when many agents share it
 
 
 @final
@@ -81,6 +82,10 @@ class LearningProblem:
                     f"LearningProblem: `{name}` must be a whole number of at least 1, "
                     f"got {size}."
                 )
+        if seed < 0:
+            raise InputError(
+                f"LearningProblem: `seed` is negative, {seed}. Use 0 or more."
+            )
         refuse_stateful(model)
         self.layout = Layout.of(model)
         self.batch_size = batch_size
@@ -96,6 +101,7 @@ class LearningProblem:
         self._test = None
         if test is not None:
             self._test = open_shard(test, "test set").cast(self.dtype, self.device)
+        self.num_agents = None if callable(shards) else len(shards)
         if not callable(shards):
             self._open(_agents_of(shards))
 
@@ -107,14 +113,10 @@ class LearningProblem:
         if not callable(self._shards):
             held = _agents_of(self._shards)
             if set(agents) - set(held):
+                missing = min(set(agents) - set(held))
                 raise InputError(
-                    f"LearningProblem: `shards` holds {len(held)} agents but the "
-                    f"network has {max(agents) + 1}; every agent needs a shard."
-                )
-            if len(held) > len(agents) and agents == tuple(range(len(agents))):
-                raise InputError(
-                    f"LearningProblem: `shards` holds {len(held)} agents but the "
-                    f"network has {len(agents)}. Split the data into {len(agents)}."
+                    f"LearningProblem: `shards` has no agent {missing}; it holds "
+                    f"{len(held)} agents."
                 )
             if agents == self.agents:
                 return self
@@ -142,11 +144,18 @@ class LearningProblem:
         self, k: int | Tensor, size: int | None = None, stream: int = 0
     ) -> Samples:
         """Draw the minibatch of iteration k for every local agent."""
+        self._require_open()
         rows = self._sampler.indices(k, size or self.batch_size, stream)
         return self._samples.take(rows)
 
     def grad(self, x: Tensor, batch: Samples) -> Tensor:
         """Row i: gradient of the mean loss at x_i on agent i's part of the batch."""
+        width = batch.targets.shape[1]
+        if width > self.chunk_size:
+            out = torch.zeros_like(x)
+            for piece in self._columns(batch):
+                out += self.grad(x, piece) * (piece.targets.shape[1] / width)
+            return out
         parts = self._chunks(len(x), batch)
         if len(parts) == 1:
             return self._grads(x, batch)
@@ -242,9 +251,13 @@ class LearningProblem:
         return values
 
     def subgrad(self, x: Tensor) -> Tensor:
-        """Row i: a subgradient of h at x_i."""
-        result: Tensor = self.regularizer.subgrad(x)
-        return result
+        """Row i: a subgradient of h at x_i, if h has one."""
+        subgrad = getattr(self.regularizer, "subgrad", None)
+        found: Tensor | None = None if subgrad is None else subgrad(x)
+        if found is None:
+            kind = type(self.regularizer).__name__
+            raise InputError(f"regularizer `{kind}` offers no subgradient.")
+        return found
 
     def distance(self, u: Tensor, y: Tensor) -> Tensor | None:
         """Squared distance of u_i to the subdifferential of h at y_i, if h tells."""
@@ -257,6 +270,14 @@ class LearningProblem:
         """Agents that may be in flight together."""
         at_once = max(1, self.chunk_size // batch.targets.shape[1])
         return [slice(a, a + at_once) for a in range(0, rows, at_once)]
+
+    def _columns(self, batch: Samples) -> Iterator[Samples]:
+        """Cut every agent's part of a batch into pieces of at most `chunk_size`."""
+        for a in range(0, batch.targets.shape[1], self.chunk_size):
+            part = slice(a, a + self.chunk_size)
+            yield Samples(
+                tuple(x[:, part] for x in batch.inputs), batch.targets[:, part]
+            )
 
     def _scored(
         self, row: Tensor, inputs: tuple[Tensor, ...], targets: Tensor
@@ -279,11 +300,18 @@ class LearningProblem:
         if self._vectorized:
             # Agents do not share parameters, so the gradient of the sum of their
             # losses is all their gradients at once, with one plain backward pass.
-            total = grad(lambda rows: self._all(self._value, rows, batch).sum())
-            gradients: Tensor = total(x)
-            return gradients
+            if torch.compiler.is_compiling():  # which traces no autograd.grad
+                gradients: Tensor = grad(self._total)(x, batch)
+                return gradients
+            with torch.enable_grad():
+                rows = x.detach().requires_grad_(True)
+                return torch.autograd.grad(self._total(rows, batch), rows)[0]
         one = grad(self._value)
         return torch.stack([one(*each) for each in _by_agent(x, batch)])
+
+    def _total(self, rows: Tensor, batch: Samples) -> Tensor:
+        total: Tensor = self._all(self._value, rows, batch).sum()
+        return total
 
     def _measures(self, x: Tensor, batch: Samples) -> tuple[Tensor, Tensor, Tensor]:
         if self._vectorized:
@@ -310,7 +338,8 @@ class LearningProblem:
         """
         sizes, offsets = self._sampler.sizes[:, 0], self._sampler.offsets
         longest = int(sizes.max())
-        width = min(longest, max(256, self.chunk_size // len(sizes)))
+        together = min(len(sizes), max(1, self.chunk_size // EVALUATION_WIDTH))
+        width = min(longest, self.chunk_size // together)
         agents_at_once = max(1, self.chunk_size // width)
         for start in range(0, longest, width):
             left = (sizes - start).clamp(0, width)
@@ -350,7 +379,7 @@ class LearningProblem:
             )
 
     def _check_sizes(self, sizes: list[int]) -> None:
-        if self.batch_size > sum(sizes):
+        if self.batch_size > sum(sizes) and len(sizes) == self.num_agents:
             raise InputError(
                 f"LearningProblem: `batch_size` is {self.batch_size} but the whole "
                 f"training set has {sum(sizes)} samples. Lower it."
@@ -384,6 +413,8 @@ class LearningProblem:
 
 
 def _agents_of(shards: Any) -> tuple[int, ...]:
+    if not len(shards):
+        raise InputError("LearningProblem: `shards` is empty; every agent needs one.")
     if isinstance(shards, Mapping):
         return tuple(sorted(shards))
     return tuple(range(len(shards)))

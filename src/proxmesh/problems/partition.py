@@ -1,10 +1,12 @@
 """Who holds which samples: splits of a training set over agents."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from proxmesh.calling import call
 from proxmesh.errors import InputError, unknown
 
 __all__ = [
@@ -98,7 +100,7 @@ SPLITS: Mapping[str, Callable[..., list[Index]]] = {
 
 
 def partition(
-    labels: Index, n: int, split: str = "contiguous", **options: object
+    labels: Index, n: int, split: str = "contiguous", **options: Any
 ) -> list[Index]:
     """Return the rows of each agent.
 
@@ -114,7 +116,9 @@ def partition(
             f"split `{split}`: {n} agents but only {len(labels)} training samples; "
             "every agent needs one. Lower the number of agents."
         )
-    shards = SPLITS[split](labels, n, **options)
+    if options.get("seed", 0) < 0:
+        raise InputError(f"split `{split}`: `seed` must not be negative.")
+    shards = call(f"split `{split}`", SPLITS[split], options, labels, n)
     for agent, shard in enumerate(shards):
         if not len(shard):
             raise InputError(

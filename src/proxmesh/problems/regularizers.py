@@ -194,10 +194,7 @@ class GroupLasso:
     def __post_init__(self) -> None:
         _require_nonnegative("GroupLasso", weight=self.weight)
         if isinstance(self.groups, Tensor):
-            sizes = torch.bincount(self.groups)
-            if not len(sizes) or (sizes == 0).any():
-                raise InputError("GroupLasso: `groups` must number groups 0, 1, 2, ...")
-            object.__setattr__(self, "sizes", sizes)
+            object.__setattr__(self, "sizes", _group_sizes(self.groups))
         elif self.groups != "rows":
             raise unknown("value", self.groups, ["rows"], of="`groups` in GroupLasso")
 
@@ -412,13 +409,17 @@ class OnColumns:
         """Prox on the columns, identity elsewhere."""
         return z.index_copy(1, self.columns, self.inner.prox(z[:, self.columns], step))
 
-    def subgrad(self, x: Tensor) -> Tensor:
-        """Subgradient on the columns, 0 elsewhere."""
+    def subgrad(self, x: Tensor) -> Tensor | None:
+        """Subgradient on the columns, 0 elsewhere; None if the inner has none."""
+        if not hasattr(self.inner, "subgrad"):
+            return None
         inner = self.inner.subgrad(x[:, self.columns])
         return torch.zeros_like(x).index_copy(1, self.columns, inner)
 
-    def distance(self, u: Tensor, y: Tensor) -> Tensor:
-        """Distance on the columns plus |u|^2 elsewhere, where the penalty is 0."""
+    def distance(self, u: Tensor, y: Tensor) -> Tensor | None:
+        """Distance on the columns plus |u|^2 elsewhere; None if the inner has none."""
+        if not hasattr(self.inner, "distance"):
+            return None
         inner: Tensor = self.inner.distance(u[:, self.columns], y[:, self.columns])
         elsewhere = u.index_fill(1, self.columns, 0).square().sum(1)
         return inner + elsewhere
@@ -442,6 +443,17 @@ def bound(regularizer: Any, layout: Layout) -> Any:
     """Tell a regularizer the model's layout if it wants to know."""
     bind = getattr(regularizer, "bind", None)
     return regularizer if bind is None else bind(layout)
+
+
+def _group_sizes(groups: Tensor) -> Tensor:
+    whole = groups.ndim == 1 and len(groups) and not groups.is_floating_point()
+    sizes = torch.bincount(groups) if whole and groups.min() >= 0 else None
+    if sizes is None or (sizes == 0).any():
+        raise InputError(
+            "GroupLasso: `groups` must give each column a group number 0, 1, 2, ... "
+            f"without gaps, got {groups.tolist()[:10]}."
+        )
+    return sizes
 
 
 def _indicator(inside: Tensor, like: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ def derived_seed(seed: int, *purpose: str | int) -> int:
     False
     """
     words = [zlib.crc32(w.encode()) if isinstance(w, str) else w for w in purpose]
-    return int(np.random.SeedSequence([seed, *words]).generate_state(1)[0])
+    return int(np.random.SeedSequence([seed, len(words), *words]).generate_state(1)[0])
 
 
 def mixed(h: Tensor) -> Tensor:
