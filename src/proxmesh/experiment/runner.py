@@ -13,6 +13,8 @@ import networkx as nx
 import torch
 
 from proxmesh.errors import InputError, Notice, unknown
+from proxmesh.experiment.allocator import return_large_blocks
+from proxmesh.experiment.keeping import LastGood
 from proxmesh.experiment.results import Outcome, Result, RunFolder, ordered, table
 from proxmesh.graphs import Graph
 from proxmesh.metrics import COLUMNS, HIGHER_IS_BETTER, Metric, measure
@@ -121,8 +123,8 @@ def solve(
     rows = x0 if state is None else state.x
     world, problem = _joined(problem, graph, engine, rows)
     if state is None:
-        start = problem.x0(init) if x0 is None else x0
-        state = algorithm.init(start, problem, world)
+        state = algorithm.init(problem.x0(init) if x0 is None else x0, problem, world)
+    return_large_blocks(state.x)
     folder = None if out is None else RunFolder.create(Path(out), force)
     if folder is not None:
         folder.write_config(config or {})
@@ -143,7 +145,9 @@ def solve(
         observer=observer,
         folder=folder,
     )
-    return run.go(state, steps, every)
+    states = [state]
+    del state  # the loop must be the only one to hold it: it is large
+    return run.go(states.pop(), steps, every)
 
 
 @final
@@ -206,7 +210,8 @@ class _Run:
 
     def go(self, state: Any, steps: int, every: int) -> Result:
         """Run the loop and turn its end into a result."""
-        good = state  # the last state that was evaluated and found finite
+        good = LastGood()
+        good.keep(state)
         begin = int(state.k)
         end = begin + steps
         try:
@@ -221,10 +226,10 @@ class _Run:
                 if (k - begin) % every and k != end:
                     continue
                 if not self._evaluate(state):
-                    return self._result(
-                        Outcome.DIVERGED, self._post_mortem(good, k), good
-                    )
-                good = state
+                    state = good.get()
+                    message = self._post_mortem(state, k)
+                    return self._result(Outcome.DIVERGED, message, state)
+                good.keep(state)
                 reason = self._reason_to_stop(state)
                 if reason:
                     return self._result(Outcome.TARGET_REACHED, reason, state)

@@ -315,13 +315,11 @@ class LearningProblem:
 
     def _measures(self, x: Tensor, batch: Samples) -> tuple[Tensor, Tensor, Tensor]:
         if self._vectorized:
-
-            def total(rows: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+            with torch.enable_grad():
+                rows = x.detach().requires_grad_(True)
                 values, correct = self._all(self._scored, rows, batch)
-                return values.sum(), (values, correct)
-
-            grads, (_, (values, correct)) = grad_and_value(total, has_aux=True)(x)
-            return grads, values, correct
+                gradient = torch.autograd.grad(values.sum(), rows)[0]
+            return gradient, values.detach(), correct
         one = grad_and_value(self._scored, has_aux=True)
         found = [one(*each) for each in _by_agent(x, batch)]
         grads, values, correct = zip(*((g, v, c) for g, (v, c) in found), strict=True)
