@@ -10,7 +10,8 @@ import proxmesh as pm
 
 SOURCE = Path(pm.__file__).parent
 LAYERS = [
-    {"errors", "calling"},
+    {"errors"},
+    {"checks", "calling"},
     {"types"},
     {"graphs", "schedules"},
     {"network", "problems"},
@@ -53,7 +54,7 @@ def test_imports_point_down(file: Path) -> None:
 
 
 def test_algorithms_see_only_types() -> None:
-    allowed = {"algorithms", "types", "schedules", "errors"}
+    allowed = {"algorithms", "types", "schedules", "errors", "checks"}
     for file in (SOURCE / "algorithms").glob("*.py"):
         assert imported(file) <= allowed, file.name
 

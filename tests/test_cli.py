@@ -81,7 +81,7 @@ def test_a_taken_folder_is_refused_and_untouched(
     assert "already holds a run" in capsys.readouterr().err
     assert Path("a/history.csv").read_bytes() == before
     assert call("run", *SMALL, "--seed", "9", "--out", "a", "--force", "--quiet") == 0
-    assert Path("a/history.csv").read_bytes() != before
+    assert "seed = 9" in Path("a/config.toml").read_text()
 
 
 def test_divergence_exits_with_4(capsys: pytest.CaptureFixture[str]) -> None:
@@ -140,6 +140,24 @@ def test_notices_are_one_line_and_stop_nothing(
     notice = capsys.readouterr().err
     assert notice.startswith("note: batch_size 200 exceeds the 106 samples of agent 0")
     assert notice.count("\n") == 1
+
+
+def test_set_reaches_keys_that_have_a_flag_and_flags_win() -> None:
+    settings = ["--set", "graph.agents=5", "--set", "run.batch=7", "--set", "seed=8"]
+    arguments = ["--dataset", "breast-cancer", "--steps", "2", "--batch", "6"]
+    assert call("run", *arguments, *settings, "--out", "a", "--quiet") == 0
+    config = Path("a/config.toml").read_text()
+    assert "agents = 5" in config
+    assert "batch = 6" in config
+    assert "seed = 8" in config
+
+
+def test_a_mistake_in_a_config_file_is_named_with_its_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("task.toml").write_text("seed = 1\n[run]\nsteps = 0\n")
+    assert call("run", "--config", "task.toml") == 2
+    assert "(`task.toml`, line 3)" in capsys.readouterr().err
 
 
 def test_own_csv_with_an_own_graph() -> None:

@@ -23,6 +23,7 @@ class Quadratics:
     noise: float = 0.0
     batch_size: int = 1
     calls: list[int] = field(default_factory=list)
+    regularizer: Any = None  # another h in place of l1 |x|_1
 
     @staticmethod
     def random(n: int, p: int, l1: float, seed: int, **options: Any) -> "Quadratics":
@@ -53,7 +54,8 @@ class Quadratics:
         return residual.square().sum(1) / (2 * self.a.shape[1])
 
     def prox(self, z: Tensor, step: Any) -> Tensor:
-        return L1(self.l1).prox(z, step)
+        found: Tensor = (self.regularizer or L1(self.l1)).prox(z, step)
+        return found
 
     def penalty(self, x: Tensor) -> Tensor:
         return L1(self.l1).value(x)

@@ -2,7 +2,7 @@
 
 import inspect
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from pydantic import ConfigDict, ValidationError, create_model
@@ -15,9 +15,15 @@ T = TypeVar("T")
 
 
 def call(
-    who: str, function: Callable[..., T], options: Mapping[str, Any], *args: Any
+    who: str,
+    function: Callable[..., T],
+    options: Mapping[str, Any],
+    *args: Any,
+    beside: Iterable[str] = (),
 ) -> T:
     """Return ``function(*args, **options)`` after checking names and types.
+
+    `beside` are names that may stand beside the options, for the hint after a typo.
 
     Examples
     --------
@@ -29,7 +35,7 @@ def call(
     accepted = dict(list(inspect.signature(function).parameters.items())[len(args) :])
     for option in options:
         if option not in accepted:
-            raise unknown("option", option, accepted, of=who)
+            raise unknown("option", option, [*accepted, *beside], of=who)
     missing = [
         f"`{name}`"
         for name, parameter in accepted.items()
@@ -45,6 +51,9 @@ def _typed(
 ) -> dict[str, Any]:
     source = function.__init__ if isinstance(function, type) else function  # type: ignore[misc]
     hints = typing.get_type_hints(source)
+    for name, value in options.items():
+        if isinstance(value, bool) and hints.get(name) in {int, float}:
+            raise InputError(f"{who}: `{name}` must be a number, got {value}.")
     fields: dict[str, Any] = {name: (hints.get(name, Any), ...) for name in options}
     config = ConfigDict(arbitrary_types_allowed=True)
     model = create_model("Options", __config__=config, **fields)

@@ -203,7 +203,7 @@ def topology(build: Build) -> Build:
 
     @wraps(build)
     def checked(n: int, *args: Any, **options: Any) -> Graph:
-        if n < 2:
+        if not (isinstance(n, int | np.integer) and n >= 2):
             raise InputError(f"graph `{name}` needs at least 2 agents, got n={n}.")
         return build(n, *args, **options)
 
@@ -222,11 +222,14 @@ def from_edges(edges: Iterable[tuple[int, int]], n: int | None = None) -> Graph:
     pairs = tuple((int(i), int(j)) for i, j in edges)
     if not pairs:
         raise InputError("graph `edges` is empty; give pairs (i, j) of agents.")
-    return Graph(n or max(map(max, pairs)) + 1, pairs)
+    return Graph(max(map(max, pairs)) + 1 if n is None else n, pairs)
 
 
 def from_networkx(g: "nx.Graph[Any]") -> Graph:
-    """Return any undirected networkx graph; agents are its nodes in their order."""
+    """Return any undirected networkx graph.
+
+    Nodes 0 .. n-1 are the agents of these numbers; others count in their order.
+    """
     return _converted(g, g.name or "networkx")
 
 
@@ -387,7 +390,7 @@ def random_8(n: int = 8) -> Graph:
 CONSTRUCTORS["random-8"] = random_8
 
 
-def make(name: str, n: int, **options: Any) -> Graph:
+def make(name: str, n: int, *, beside: Iterable[str] = (), **options: Any) -> Graph:
     """Build a topology by name, or from an edge file if `name` is one.
 
     Examples
@@ -405,7 +408,7 @@ def make(name: str, n: int, **options: Any) -> Graph:
                 )
             return graph
         raise unknown("graph", name, CONSTRUCTORS)
-    return call(f"graph `{name}`", CONSTRUCTORS[name], options, n)
+    return call(f"graph `{name}`", CONSTRUCTORS[name], options, n, beside=beside)
 
 
 def _converted(g: "nx.Graph[Any]", name: str, **options: Any) -> Graph:
@@ -414,7 +417,10 @@ def _converted(g: "nx.Graph[Any]", name: str, **options: Any) -> Graph:
             f"graph `{name}` is directed; every link must work both ways. "
             "Use `g.to_undirected()`."
         )
-    number = {node: i for i, node in enumerate(g.nodes)}
+    nodes = list(g.nodes)
+    if set(nodes) == set(range(len(nodes))):
+        nodes.sort()  # agents are numbered already
+    number = {node: i for i, node in enumerate(nodes)}
     edges = tuple((number[i], number[j]) for i, j in g.edges())
     return Graph(len(number), edges, name, options)
 

@@ -1,4 +1,5 @@
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
@@ -120,7 +121,7 @@ def test_first_batch_is_drawn_with_its_own_size() -> None:
     assert not torch.allclose(states[0].v, states[2].v)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     n=st.integers(2, 9),
     p=st.integers(1, 4),
@@ -129,13 +130,26 @@ def test_first_batch_is_drawn_with_its_own_size() -> None:
     ratio=st.floats(1.5, 4.0),
     c_a=st.floats(0.1, 5.0),
     noise=st.floats(0.0, 0.3),
+    regularizer=st.sampled_from(
+        [
+            pm.NoRegularizer(),
+            pm.L1(0.2),
+            pm.SquaredL2(0.5),
+            pm.ElasticNet(0.1, 0.3),
+            pm.Box(-0.5, 1.0),
+            pm.NonNegative(),
+            pm.LInfBall(0.7),
+            pm.Simplex(2.0),
+        ]
+    ),
 )
 def test_step_is_algorithm_1_on_random_graphs(
-    n: int, p: int, seed: int, c_rho: float, ratio: float, c_a: float, noise: float
-) -> None:
+    n: int, p: int, seed: int, c_rho: float, ratio: float, c_a: float, noise: float,
+    regularizer: Any,
+) -> None:  # fmt: skip
     torch.set_default_dtype(torch.float64)  # hypothesis outlives the fixture
     graph = pm.graphs.erdos_renyi(n, seed=seed)
-    problem = Quadratics.random(n, p, 0.1, seed, noise=noise)
+    problem = Quadratics.random(n, p, 0.1, seed, noise=noise, regularizer=regularizer)
     algorithm = pm.HSMADMM(c_rho=c_rho, c_eta=ratio * c_rho + 1, c_a=c_a)
     x0 = torch.randn(n, p, generator=torch.Generator().manual_seed(seed))
     scale = 1 + float(x0.abs().max())

@@ -585,15 +585,15 @@ def spoiled(row: int, column: int, value: float) -> Any:
         ),
         (
             {"x": spoiled(3, 1, np.nan), "y": Y},
-            ", row 3, column 1: nan is not a finite number. Remove or replace it.",
+            ", row 3, column 1: nan is not finite in float32. Remove or replace it.",
         ),
         (
             {"x": spoiled(5, 0, -np.inf), "y": Y},
-            ", row 5, column 0: -inf is not a finite number. Remove or replace it.",
+            ", row 5, column 0: -inf is not finite in float32. Remove or replace it.",
         ),
         (
             {"x": X, "y": Y, "x_test": spoiled(0, 1, np.inf), "y_test": Y},
-            ", row 0, column 1: inf is not a finite number. Remove or replace it.",
+            ", row 0, column 1: inf is not finite in float32. Remove or replace it.",
         ),
         (
             {"x": X, "y": Y + 0.25},
@@ -610,7 +610,7 @@ def spoiled(row: int, column: int, value: float) -> Any:
             ": inputs (6,) and labels (6,) must be [samples, ...] and [samples], with "
             "at least one sample.",
         ),
-        ({"x": X.astype(str), "y": Y}, ": inputs are <U32, not numbers."),
+        ({"x": X.astype(str), "y": Y}, ": inputs are <U32, not real numbers."),
         (
             {"x": X, "y": Y, "x_test": X, "y_test": Y + 1},
             ": test label `2` does not occur in training. Known: 0, 1.",
@@ -669,6 +669,6 @@ def test_garbage(tmp_path: Path, name: str, complaint: str) -> None:
 def test_non_finite_libsvm_value(tmp_path: Path) -> None:
     file = written(tmp_path / "own.svm", "1 1:1 2:2\n-1 2:nan\n")
     assert message_of(lambda: datasets.from_file(file)) == (
-        f"dataset `{file}`, row 1, column 1: nan is not a finite number. Remove or "
+        f"dataset `{file}`, row 1, column 1: nan is not finite in float32. Remove or "
         "replace it."
     )

@@ -124,10 +124,12 @@ def test_negative_seeds() -> None:
     model = nn.Linear(4, 3)
     refused(
         lambda: LearningProblem(model, F.cross_entropy, shards_of(20), seed=-1),
-        "`seed`",
-        "negative",
+        "`seed` must be a whole number of at least 0, got -1.",
     )
-    refused(lambda: partition(np.arange(9), 3, "shuffled", seed=-1), "negative")
+    refused(
+        lambda: partition(np.arange(9), 3, "shuffled", seed=-1),
+        "split `shuffled`: `seed` must be a whole number of at least 0, got -1.",
+    )
 
 
 def test_options_of_another_split() -> None:

@@ -6,8 +6,9 @@ from typing import final
 import torch
 from torch import Tensor
 
-from proxmesh.algorithms.checks import require_fit, require_positive, require_whole
+from proxmesh.algorithms.checks import require_fit
 from proxmesh.algorithms.gradients import grad_pair
+from proxmesh.checks import require_positive, require_whole
 from proxmesh.schedules import Power
 from proxmesh.types import Cost, Network, Problem
 

@@ -72,7 +72,9 @@ def run(
         bool | None,
         typer.Option("--compile/--no-compile", help="torch.compile the step [no]."),
     ] = None,
-    threads: Annotated[int | None, typer.Option(help="CPU threads [all].")] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="CPU threads [1 for small models].")
+    ] = None,
     dtype: Annotated[
         str | None, typer.Option(help="float32 or float64 [float32].")
     ] = None,
@@ -216,6 +218,8 @@ def _title(job: "Job") -> str:
 def _print_summary(result: "Result", folder: Path) -> None:
     from rich.table import Table
 
+    from proxmesh.metrics import HIGHER_IS_BETTER
+
     history = result.history
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("", "start", "end", "best"):
@@ -226,7 +230,7 @@ def _print_summary(result: "Result", folder: Path) -> None:
     ]  # fmt: skip
     for name in [c for c in shown if c in history]:
         column = history[name]
-        best = column.max() if "accuracy" in name else column.min()
+        best = column.max() if name in HIGHER_IS_BETTER else column.min()
         values = (column.iloc[0], column.iloc[-1], best)
         table.add_row(name.replace("_", " "), *(f"{v:.4g}" for v in values))
     console.print(table)

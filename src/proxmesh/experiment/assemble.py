@@ -12,12 +12,12 @@ from torch import nn
 from proxmesh.algorithms import ALGORITHMS
 from proxmesh.calling import call
 from proxmesh.errors import InputError, unknown
-from proxmesh.experiment.config import Config
+from proxmesh.experiment.config import Config, DataSection, RegularizerSection
 from proxmesh.experiment.results import Result
 from proxmesh.experiment.runner import DEFAULT_EVALUATIONS, Observer, solve
 from proxmesh.graphs import CONSTRUCTORS, Graph, make
 from proxmesh.problems import LearningProblem, Only
-from proxmesh.problems.datasets import Dataset, load
+from proxmesh.problems.datasets import DATASETS, Dataset, load
 from proxmesh.problems.models import MODELS
 from proxmesh.problems.regularizers import REGULARIZERS
 from proxmesh.problems.sampling import derived_seed
@@ -64,17 +64,22 @@ class Job:
 
 def assemble(config: Config) -> Job:
     """Build everything a run needs; every wrong name or value is found here."""
-    name, options = config.algorithm.name, config.algorithm.options
-    method = _named("algorithm", ALGORITHMS, name)
-    algorithm = call(f"algorithm `{name}`", method, options)
-    graph = build_graph(config)
-    regularizer = _regularizer(config)
-    dataset = load(config.data.name, config.data.dir, **config.data.options)
-    model_name = config.model.name or _suited(dataset)
+    with config.building("algorithm"):
+        algorithm = _built("algorithm", ALGORITHMS, config.algorithm)
+    with config.building("graph"):
+        graph = build_graph(config)
+    with config.building("regularizer"):
+        regularizer = _regularizer(config)
+    with config.building("data"):
+        dataset = _dataset(config)
+        shards = _shards(config, dataset, graph.n)
+    with config.building("model"):
+        model_name = config.model.name or _suited(dataset)
+        model = _model(config, model_name, dataset)
     problem = LearningProblem(
-        model=_model(config, model_name, dataset),
+        model=model,
         loss=nn.functional.cross_entropy,
-        shards=_shards(config, dataset, graph.n),
+        shards=shards,
         test=dataset.test,
         regularizer=regularizer,
         batch_size=config.run.batch,
@@ -92,7 +97,7 @@ def build_graph(config: Config) -> Graph:
     constructor = CONSTRUCTORS.get(section.name)
     if constructor and "seed" in inspect.signature(constructor).parameters:
         options.setdefault("seed", derived_seed(config.seed, "graph"))
-    return make(section.name, section.agents, **options)
+    return make(section.name, section.agents, beside=["agents"], **options)
 
 
 def _named(kind: str, known: Mapping[str, Any], name: str) -> Any:
@@ -101,17 +106,35 @@ def _named(kind: str, known: Mapping[str, Any], name: str) -> Any:
     return known[name]
 
 
+def _built(kind: str, known: Mapping[str, Any], section: Any) -> Any:
+    build = _named(kind, known, section.name)
+    beside = [key for key in type(section).model_fields if key != "name"]
+    return call(f"{kind} `{section.name}`", build, section.options, beside=beside)
+
+
+def _dataset(config: Config) -> Dataset:
+    section = config.data
+    beside = [key for key in DataSection.model_fields if key != "name"]
+    dataset = load(section.name, section.dir, beside=beside, **section.options)
+    if config.model.name == "lenet" and dataset.features == 28 * 28:
+        return dataset.shaped(1, 28, 28)
+    return dataset
+
+
 def _regularizer(config: Config) -> Any:
-    section, options = config.regularizer, config.regularizer.options
-    if section.name == "l1":
-        options.setdefault("weight", DEFAULT_L1)
-    penalty = _named("regularizer", REGULARIZERS, section.name)
-    inner = call(f"regularizer `{section.name}`", penalty, options)
+    section = _with_weight(config.regularizer)
+    inner = _built("regularizer", REGULARIZERS, section)
     if section.only is None:
         return inner
     return Only(
         inner, section.only if isinstance(section.only, str) else tuple(section.only)
     )
+
+
+def _with_weight(section: RegularizerSection) -> RegularizerSection:
+    if section.name != "l1" or "weight" in section.options:
+        return section
+    return RegularizerSection(**section.model_dump(), weight=DEFAULT_L1)
 
 
 def _suited(dataset: Dataset) -> str:
@@ -129,6 +152,8 @@ def _model(config: Config, name: str, dataset: Dataset) -> nn.Module:
             dataset.features,
             dataset.num_classes,
         )
+    if config.run.device == "meta":
+        raise InputError("device `meta` holds no numbers. Use `cpu` or `cuda`.")
     try:
         return model.to(config.run.device, getattr(torch, config.run.dtype))
     except (RuntimeError, AssertionError) as error:
@@ -168,7 +193,21 @@ def _complete(
     run["eval_every"] = run["eval_every"] or max(1, run["steps"] // DEFAULT_EVALUATIONS)
     run["threads"] = run["threads"] or _threads(problem)
     tree["algorithm"] |= dataclasses.asdict(algorithm)
-    tree["model"]["name"] = model
-    if tree["regularizer"]["name"] == "l1":
-        tree["regularizer"].setdefault("weight", DEFAULT_L1)
+    tree["model"] = {**_defaults(MODELS[model]), **tree["model"], "name": model}
+    tree["regularizer"] = _with_weight(config.regularizer).model_dump()
+    if config.data.name in DATASETS:
+        tree["data"] = {**_defaults(DATASETS[config.data.name]), **tree["data"]}
+    if config.graph.name in CONSTRUCTORS:
+        constructor = CONSTRUCTORS[config.graph.name]
+        tree["graph"] = {**_defaults(constructor, "seed", "n"), **tree["graph"]}
     return tree
+
+
+def _defaults(function: Any, *without: str) -> dict[str, Any]:
+    """The options of a constructor that have a plain default."""
+    return {
+        name: parameter.default
+        for name, parameter in inspect.signature(function).parameters.items()
+        if name not in {*without, "features", "classes", "data_dir"}
+        and parameter.default not in {None, parameter.empty}
+    }

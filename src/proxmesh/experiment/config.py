@@ -6,17 +6,40 @@ options as further keys; they are checked where the thing is built.
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    PrivateAttr,
+    ValidationError,
+)
 
 from proxmesh.errors import InputError, unknown
 
 __all__ = ["Config", "load_config"]
 
 Count = Annotated[int, Field(ge=1, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a config came from, to tell the line of a mistake."""
+
+    file: str | Path | None = None
+    text: str = ""
+    flags: frozenset[str] = frozenset()
+
+    def place_of(self, keys: list[str]) -> str:
+        """Return ` (file, line)` of a key, or nothing if the file did not set it."""
+        line = None if ".".join(keys) in self.flags else _line_of(self.text, keys)
+        return "" if line is None else f" (`{self.file}`, line {line})"
 
 
 class Closed(BaseModel):
@@ -100,6 +123,20 @@ class Config(Closed):
     regularizer: RegularizerSection = RegularizerSection()
     run: RunSection = RunSection()
 
+    _source: Source = PrivateAttr(default_factory=Source)
+
+    @contextmanager
+    def building(self, section: str) -> Iterator[None]:
+        """Add the line of the file to errors about a key of this section."""
+        try:
+            yield
+        except InputError as error:
+            for word in re.findall(r"`([^`]+)`", str(error)):
+                where = self._source.place_of([section, word])
+                if where:
+                    raise InputError(f"{str(error).rstrip('.')}{where}.") from error
+            raise
+
 
 def load_config(
     file: str | Path | None = None,
@@ -116,14 +153,17 @@ def load_config(
     """
     text = "" if file is None else _read(Path(file))
     tree = _parsed(text, file)
-    dotted = dict(map(_assignment, assignments)) | dict(flags or {})
+    given = {path: value for path, value in (flags or {}).items() if value is not None}
+    dotted = dict(map(_assignment, assignments)) | given
     for path, value in dotted.items():
-        if value is not None:
-            _put(tree, path, value)
+        _put(tree, path, value)
+    source = Source(file, text, frozenset(dotted))
     try:
-        return Config.model_validate(tree)
+        config = Config.model_validate(tree)
     except ValidationError as error:
-        raise _explained(error, text, file, dotted) from error
+        raise _explained(error, source) from error
+    config._source = source
+    return config
 
 
 def _read(file: Path) -> str:
@@ -166,45 +206,32 @@ def _put(tree: dict[str, Any], path: str, value: Any) -> None:
     tree[key] = value
 
 
-def _explained(
-    error: ValidationError,
-    text: str,
-    file: str | Path | None,
-    dotted: Mapping[str, Any],
-) -> InputError:
+def _explained(error: ValidationError, source: Source) -> InputError:
     """Turn pydantic's first complaint into one line with its place."""
     first = error.errors()[0]
     keys = [str(part) for part in first["loc"] if isinstance(part, str)]
     # A union adds the tried alternatives to the place; the key ends before them.
     keys = keys[:2] if keys and keys[0] in Config.model_fields else keys[:1]
-    path = ".".join(keys)
-    where = ""
-    if text and path not in dotted:
-        where = f" (`{file}`, line {_line_of(text, keys)})"
+    where = source.place_of(keys)
     if first["type"] == "extra_forbidden":
         section = Config if len(keys) == 1 else RunSection
-        message = str(unknown("option", path, _qualified(section, keys)))
-        return InputError(message[:-1] + where + ".")
-    got = first["input"]
+        place = f"section `{keys[0]}`" if len(keys) > 1 else "the config"
+        mistake = unknown("option", keys[-1], section.model_fields, of=place)
+        return InputError(f"{str(mistake).rstrip('.')}{where}.")
     wrong = first["msg"].replace("Input should be", "must be", 1)
-    return InputError(f"`{path}` {wrong}, got {got!r}{where}.")
+    return InputError(f"`{'.'.join(keys)}` {wrong}, got {first['input']!r}{where}.")
 
 
-def _qualified(section: type[BaseModel], keys: list[str]) -> list[str]:
-    prefix = ".".join([*keys[:-1], ""])
-    return [prefix + name for name in section.model_fields]
-
-
-def _line_of(text: str, keys: list[str]) -> int:
-    """Find the line on which a key stands, or else its section."""
-    section, found = "", 1
+def _line_of(text: str, keys: list[str]) -> int | None:
+    """Find the line on which a key, or a section of this name, stands."""
+    section = ""
     for number, line in enumerate(text.splitlines(), 1):
         header = re.match(r"\s*\[([^\]]+)\]", line)
         if header:
             section = header.group(1).strip()
-            if section == keys[0]:
-                found = number
+            if [section] == keys:
+                return number
         key = line.split("=")[0].strip()
         if ".".join(keys) in {key, f"{section}.{key}"}:
             return number
-    return found
+    return None

@@ -9,15 +9,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
 import pandas as pd
 import tomli_w
 import torch
 from safetensors.torch import save_file
-from torch import nn
+from torch import Tensor, nn
 
 from proxmesh.errors import InputError
 from proxmesh.metrics import COLUMNS
-from proxmesh.types import World
 
 __all__ = ["Outcome", "Result", "RunFolder", "machine", "table"]
 
@@ -41,13 +41,14 @@ class Result:
     message: str  # the outcome in words: when, where, and what to do
     state: Any  # the last finite state, to go on from
     problem: Any
-    world: World = field(repr=False)
+    means: Mapping[str, Tensor] = field(repr=False)  # averages over agents, [p] each
 
     @property
     def final(self) -> dict[str, float]:
-        """The last row of the history."""
+        """The last row of the history, where its numbers are finite."""
         last = self.history.iloc[-1] if len(self.history) else pd.Series(dtype=float)
-        return {str(name): float(value) for name, value in last.dropna().items()}
+        finite = last[np.isfinite(last.to_numpy(float))]
+        return {str(name): float(value) for name, value in finite.items()}
 
     @property
     def model(self) -> nn.Module | None:
@@ -62,7 +63,8 @@ class Result:
     def save(self, folder: str | Path, config: Mapping[str, Any] | None = None) -> Path:
         """Write a run folder; refuse one that already holds a run."""
         run = RunFolder.create(Path(folder))
-        run.write_config(config or {})
+        if config is not None:
+            run.write_config(config)
         run.write_result(self)
         return run.path
 
@@ -75,11 +77,10 @@ class Result:
             **machine(),
         }
 
-    def _module(self, rows: str) -> nn.Module | None:
-        if not (hasattr(self.problem, "module") and hasattr(self.state, rows)):
+    def _module(self, name: str) -> nn.Module | None:
+        if not hasattr(self.problem, "module") or name not in self.means:
             return None
-        row = self.world.reduce(getattr(self.state, rows), "mean")
-        module: nn.Module = self.problem.module(row)
+        module: nn.Module = self.problem.module(self.means[name])
         return module
 
 
@@ -91,6 +92,7 @@ class RunFolder:
     path: Path
 
     HOLDS_A_RUN = ("config.toml", "history.csv", "summary.json")
+    ALSO = ("model.safetensors", "sparse_model.safetensors", "curves.png")
 
     @staticmethod
     def require_free(path: Path, force: bool = False) -> None:
@@ -111,7 +113,7 @@ class RunFolder:
             probe = path / ".writable"
             probe.touch()
             probe.unlink()
-            for name in RunFolder.HOLDS_A_RUN:
+            for name in (*RunFolder.HOLDS_A_RUN, *RunFolder.ALSO):
                 (path / name).unlink(missing_ok=True)
         except OSError as error:
             raise InputError(
@@ -133,7 +135,7 @@ class RunFolder:
     def write_result(self, result: Result) -> None:
         """Write what is known at the end."""
         result.history.to_csv(self.path / "history.csv", index=False)
-        summary = json.dumps(result.summary(), indent=2, allow_nan=True)
+        summary = json.dumps(result.summary(), indent=2, allow_nan=False)
         (self.path / "summary.json").write_text(summary + "\n")
         for name in ("model", "sparse_model"):
             module = getattr(result, name)

@@ -12,9 +12,13 @@ from typing import Any, Protocol, TypeAlias, final
 import networkx as nx
 import torch
 
+from proxmesh.algorithms.checks import require_fit
+from proxmesh.checks import require_whole
 from proxmesh.errors import InputError, Notice, unknown
 from proxmesh.experiment.allocator import return_large_blocks
+from proxmesh.experiment.divergence import BLOW_UP, is_sound, post_mortem
 from proxmesh.experiment.keeping import LastGood
+from proxmesh.experiment.ledger import Ledger
 from proxmesh.experiment.results import Outcome, Result, RunFolder, ordered, table
 from proxmesh.graphs import Graph
 from proxmesh.metrics import COLUMNS, HIGHER_IS_BETTER, Metric, measure
@@ -22,9 +26,6 @@ from proxmesh.network import connect
 from proxmesh.types import Algorithm, Problem, World
 
 __all__ = ["Callback", "Observer", "solve"]
-
-BLOW_UP = 1e10
-"""Growth of the stationarity over its start (or 1) that counts as divergence."""
 
 DEFAULT_EVALUATIONS = 40
 
@@ -76,7 +77,8 @@ def solve(
     steps
         Iterations to make; with `state`, further ones.
     state
-        Where to go on from: the `state` of an earlier result.
+        Where to go on from: the `state` of an earlier result. Counts of gradients
+        and traffic go on, the clock starts anew.
     x0, init
         Initial rows, or how the problem makes them: ``"same"`` or ``"different"``.
     engine
@@ -84,10 +86,10 @@ def solve(
     eval_every
         Iterations between evaluations; a fortieth of `steps` if not given.
     target
-        Stop at the evaluation where a column reaches a value, such as
-        ``{"stationarity": 1e-3}``; accuracies from below, others from above.
+        Stop at the first evaluation after the start where a column has reached a
+        value, such as ``{"stationarity": 1e-3}``; accuracies come from below.
     metrics
-        Own columns, ``name -> f(state, problem)``.
+        Own columns, ``name -> f(state, problem)``; f sees this process's agents.
     kkt
         Evaluate the KKT residual too, one more pass over the training data.
     callbacks, observer
@@ -116,18 +118,19 @@ def solve(
     >>> str(result.outcome), result.final["test_accuracy"] > 0.9
     ('finished', True)
     """
-    steps = _whole("steps", steps)
-    every = _whole("eval_every", eval_every or max(1, steps // DEFAULT_EVALUATIONS))
-    _require_methods(problem)
-    _require_target(target, metrics)
+    every = max(1, steps // DEFAULT_EVALUATIONS) if eval_every is None else eval_every
+    require_whole("", 1, steps=steps, eval_every=every)
+    _require_methods(problem, algorithm)
+    _require_metrics(target or {}, metrics or {})
+    if out is not None:
+        RunFolder.require_free(Path(out), force)
     rows = x0 if state is None else state.x
     world, problem = _joined(problem, graph, engine, rows)
+    if rows is not None:
+        _require_width(rows, problem, world)
     if state is None:
         state = algorithm.init(problem.x0(init) if x0 is None else x0, problem, world)
     return_large_blocks(state.x)
-    folder = None if out is None else RunFolder.create(Path(out), force)
-    if folder is not None:
-        folder.write_config(config or {})
 
     def step(current: Any) -> Any:
         return algorithm.step(current, problem, world)
@@ -137,54 +140,19 @@ def solve(
         algorithm=algorithm,
         problem=problem,
         world=world,
-        ledger=_Ledger.up_to(int(state.k), algorithm, problem, world, state.x),
+        ledger=Ledger.up_to(int(state.k), algorithm, problem, world, state.x),
         target=target or {},
         own=metrics or {},
         kkt=kkt,
         callbacks=callbacks,
         observer=observer,
-        folder=folder,
+        folder=None if out is None else Path(out),
+        force=force,
+        config=config,
     )
     states = [state]
     del state  # the loop must be the only one to hold it: it is large
     return run.go(states.pop(), steps, every)
-
-
-@final
-@dataclass(slots=True)
-class _Ledger:
-    """Adds up what the algorithm declares for each iteration."""
-
-    algorithm: Algorithm[Any]
-    batch_size: int
-    vector_bytes: int  # of one vector over every directed edge
-    gradients: int = 0
-    vectors: int = 0
-
-    @staticmethod
-    def up_to(
-        k: int, algorithm: Algorithm[Any], problem: Any, world: World, x: torch.Tensor
-    ) -> "_Ledger":
-        ledger = _Ledger(
-            algorithm=algorithm,
-            batch_size=getattr(problem, "batch_size", 1),
-            vector_bytes=x.shape[1] * x.element_size() * world.num_links,
-        )
-        for iteration in range(k + 1):
-            ledger.add(iteration)
-        return ledger
-
-    def add(self, k: int) -> None:
-        cost = self.algorithm.cost(k)
-        self.gradients += cost.gradients * (cost.batch or self.batch_size)
-        self.vectors += cost.vectors
-
-    def row(self) -> dict[str, float]:
-        return {
-            "gradients": self.gradients,
-            "vectors_sent": self.vectors,
-            "bytes_sent": self.vectors * self.vector_bytes,
-        }
 
 
 @final
@@ -196,13 +164,16 @@ class _Run:
     algorithm: Algorithm[Any]
     problem: Problem
     world: World
-    ledger: _Ledger
+    ledger: Ledger
     target: Mapping[str, float]
     own: Mapping[str, Metric]
     kkt: bool
     callbacks: Sequence[Callback]
     observer: Observer | None
-    folder: RunFolder | None
+    folder: Path | None
+    force: bool
+    config: Mapping[str, Any] | None
+    run_folder: RunFolder | None = None
     rows: list[Mapping[str, float]] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -215,7 +186,8 @@ class _Run:
         begin = int(state.k)
         end = begin + steps
         try:
-            self._evaluate(state)
+            if not self._evaluate(state):
+                return self._diverged(state, begin)
             for k in range(begin + 1, end + 1):
                 clock = time.perf_counter()
                 state = self.step(state)
@@ -226,9 +198,7 @@ class _Run:
                 if (k - begin) % every and k != end:
                     continue
                 if not self._evaluate(state):
-                    state = good.get()
-                    message = self._post_mortem(state, k)
-                    return self._result(Outcome.DIVERGED, message, state)
+                    return self._diverged(good.get(), k)
                 good.keep(state)
                 reason = self._reason_to_stop(state)
                 if reason:
@@ -249,15 +219,16 @@ class _Run:
             **measured,
         }
         size = row.get("stationarity", row["consensus"])
-        if not (size <= self.limit and _is_finite(state, self.world)):
+        if not (size <= self.limit and is_sound(state, self.world)):
             return False
         if not self.rows:
             self.columns = ordered(list(row))
             self.limit = BLOW_UP * max(1.0, size)
             _require_columns(self.target, self.columns)
+            self._open_folder()  # only now: what was wrong has been found
         self.rows.append(row)
-        if self.folder is not None and self.world.is_root:
-            self.folder.append(row, self.columns)
+        if self.run_folder is not None:
+            self.run_folder.append(row, self.columns)
         if self.observer is not None:
             self.observer.on_row(row)
         return True
@@ -285,20 +256,20 @@ class _Run:
                 return f"stopped by `{name}` at iteration {row['iteration']:.0f}."
         return None
 
-    def _post_mortem(self, state: Any, last: int) -> str:
-        """Replay from the last good state to name the iteration and the agent."""
-        while int(state.k) < last:
-            state = self.algorithm.step(state, self.problem, self.world)
-            size = state.x.square().sum(1)
-            sick = (~(size <= self.limit)).nonzero()[:, 0].tolist()
-            if sick:
-                break
-        else:
-            sick = [int(state.x.square().sum(1).argmax())]
-        agents = ", ".join(str(self.world.agents[i]) for i in sick[:5])
-        more = f" and {len(sick) - 5} more" if len(sick) > 5 else ""
+    def _open_folder(self) -> None:
+        if self.folder is None or not self.world.is_root:
+            return
+        self.run_folder = RunFolder.create(self.folder, self.force)
+        if self.config is not None:
+            self.run_folder.write_config(self.config)
+
+    def _diverged(self, good: Any, last: int) -> Result:
+        def step(state: Any) -> Any:
+            return self.algorithm.step(state, self.problem, self.world)
+
         remedy = getattr(self.algorithm, "remedy", lambda: "Shorten the step.")()
-        return f"at iteration {int(state.k)}, first at agent {agents}{more}. {remedy}"
+        message = post_mortem(good, step, last, self.world, remedy)
+        return self._result(Outcome.DIVERGED, message, good)
 
     def _result(self, outcome: Outcome, message: str, state: Any) -> Result:
         columns = self.columns or ["iteration"]
@@ -308,10 +279,14 @@ class _Run:
             message=message,
             state=state,
             problem=self.problem,
-            world=self.world,
+            means={
+                name: self.world.reduce(getattr(state, name), "mean")
+                for name in ("x", "y")
+                if isinstance(getattr(state, name, None), torch.Tensor)
+            },
         )
-        if self.folder is not None and self.world.is_root:
-            self.folder.write_result(result)
+        if self.run_folder is not None:
+            self.run_folder.write_result(result)
         return result
 
 
@@ -356,34 +331,41 @@ def _compiled(step: Step, state: Any) -> Step:
     return compiled
 
 
-def _is_finite(state: Any, world: World) -> bool:
-    local = torch.isfinite(state.x).all(1).to(torch.float64)
-    return bool(world.reduce(local, "min").item())
+def _require_methods(problem: Any, algorithm: Any) -> None:
+    for thing, kind, methods in (
+        (problem, "problem", ("sample", "grad", "prox")),
+        (algorithm, "algorithm", ("init", "step", "cost")),
+    ):
+        if isinstance(thing, type):
+            name = thing.__name__
+            raise InputError(f"{kind} `{name}` is a class. Build it: `{name}(...)`.")
+        missing = [f"`{m}`" for m in methods if not hasattr(thing, m)]
+        if missing:
+            raise InputError(
+                f"`{type(thing).__name__}` is no {kind}: it has no "
+                f"{', '.join(missing)}."
+            )
 
 
-def _whole(name: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"`{name}` must be a whole number of at least 1, got {value}.")
-    return value
+def _require_metrics(target: Mapping[str, Any], own: Mapping[str, Metric]) -> None:
+    for name in own:
+        if name in COLUMNS:
+            raise InputError(f"`metrics`: `{name}` is a column already. Rename it.")
+    for name, value in target.items():
+        if name not in COLUMNS and name not in own:
+            raise unknown("metric", name, [*COLUMNS, *own], of="`target`")
+        if not (isinstance(value, int | float) and math.isfinite(value)):
+            raise InputError(f"`target` of `{name}` must be a number, got {value}.")
 
 
-def _require_methods(problem: Any) -> None:
-    missing = [m for m in ("sample", "grad", "prox") if not hasattr(problem, m)]
-    if missing:
+def _require_width(x: torch.Tensor, problem: Any, world: World) -> None:
+    require_fit(x, world)
+    p = getattr(problem, "p", x.shape[1])
+    if x.shape[1] != p:
         raise InputError(
-            f"`{type(problem).__name__}` is not a problem: it has no "
-            f"{', '.join(f'`{m}`' for m in missing)}."
+            f"rows have {x.shape[1]} columns but the model has {p} trainable "
+            "parameters."
         )
-
-
-def _require_target(
-    target: Mapping[str, float] | None, own: Mapping[str, Metric] | None
-) -> None:
-    for name, value in (target or {}).items():
-        if name not in COLUMNS and name not in (own or {}):
-            raise unknown("metric", name, [*COLUMNS, *(own or {})], of="`target`")
-        if not math.isfinite(value):
-            raise InputError(f"`target` of `{name}` must be finite, got {value}.")
 
 
 def _require_columns(target: Mapping[str, float], columns: Sequence[str]) -> None:

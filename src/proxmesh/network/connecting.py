@@ -5,7 +5,7 @@ from typing import Any
 import networkx as nx
 import torch
 
-from proxmesh.errors import unknown
+from proxmesh.errors import InputError, unknown
 from proxmesh.graphs import Graph, from_networkx
 from proxmesh.network.simulated import SimulatedWorld
 from proxmesh.types import World
@@ -44,8 +44,13 @@ def connect(
     """
     if engine not in ENGINES:
         raise unknown("engine", engine, ENGINES)
-    if not isinstance(graph, Graph):
+    if isinstance(graph, nx.Graph):
         graph = from_networkx(graph)
+    if not isinstance(graph, Graph):
+        raise InputError(
+            f"`graph` is a {type(graph).__name__}. Use `pm.graphs.ring(8)` or another "
+            "topology, or a networkx graph."
+        )
     return SimulatedWorld(
         graph, dtype or torch.get_default_dtype(), torch.device(device or "cpu")
     )

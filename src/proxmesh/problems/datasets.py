@@ -11,8 +11,8 @@ Examples
 
 import hashlib
 import lzma
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -67,6 +67,15 @@ class Dataset:
     def features(self) -> int:
         """Numbers in one sample."""
         return self.inputs[0].numel()
+
+    def shaped(self, *shape: int) -> "Dataset":
+        """Return it with samples of another shape."""
+
+        def viewed(inputs: Tensor) -> Tensor:
+            return inputs.reshape(len(inputs), *shape)
+
+        test = None if self.test is None else (viewed(self.test[0]), self.test[1])
+        return replace(self, inputs=viewed(self.inputs), test=test)
 
     def split(
         self, n: int, how: str = "contiguous", **options: Any
@@ -181,6 +190,11 @@ def from_file(
         train, held_out = (x, y), (xt, yt)
     train, held_out = files.with_same_width(file, train, held_out)
     classes, train_labels = np.unique(train[1], return_inverse=True)
+    if len(classes) < 2:
+        raise InputError(
+            f"dataset `{file}` has one class only, `{classes[0]}`; a classifier needs "
+            "two or more."
+        )
     strangers = set(held_out[1].tolist()) - set(classes.tolist())
     if strangers:
         raise InputError(
@@ -205,16 +219,22 @@ DATASETS: Mapping[str, Callable[..., Dataset]] = {
 """Every named data set."""
 
 
-def load(name: str, data_dir: str | Path | None = None, **options: Any) -> Dataset:
+def load(
+    name: str,
+    data_dir: str | Path | None = None,
+    *,
+    beside: Iterable[str] = (),
+    **options: Any,
+) -> Dataset:
     """Return a data set by name, or from an own file if `name` is a path."""
     who = f"dataset `{name}`"
     if name not in DATASETS:
         if not ("." in name or "/" in name or Path(name).is_file()):
             raise unknown("dataset", name, DATASETS)
-        return call(who, from_file, options, name)
+        return call(who, from_file, options, name, beside=beside)
     if name in fetching.SOURCES:
-        return call(who, DATASETS[name], options, data_dir)
-    return call(who, DATASETS[name], options)
+        return call(who, DATASETS[name], options, data_dir, beside=beside)
+    return call(who, DATASETS[name], options, beside=beside)
 
 
 def verify(name: str, data_dir: str | Path | None = None) -> str:

@@ -174,15 +174,17 @@ def _checked(path: Path, x: NDArray[Any], y: NDArray[Any]) -> Arrays:
             f"dataset `{path}`: inputs {x.shape} and labels {y.shape} must be "
             "[samples, ...] and [samples], with at least one sample."
         )
-    if not np.issubdtype(x.dtype, np.number):
-        raise InputError(f"dataset `{path}`: inputs are {x.dtype}, not numbers.")
-    flat = x.reshape(len(x), -1)
+    if x.dtype.kind not in "buif":
+        raise InputError(f"dataset `{path}`: inputs are {x.dtype}, not real numbers.")
+    with np.errstate(over="ignore"):
+        flat = x.reshape(len(x), -1).astype(np.float32)  # what training will see
     bad = np.argwhere(~np.isfinite(flat))
     if len(bad):
         row, column = bad[0]
         raise InputError(
-            f"dataset `{path}`, row {row}, column {column}: {flat[row, column]} is not "
-            "a finite number. Remove or replace it."
+            f"dataset `{path}`, row {row}, column {column}: "
+            f"{x.reshape(len(x), -1)[row, column]} is not finite in float32. "
+            "Remove or replace it."
         )
     if np.issubdtype(y.dtype, np.floating) and not np.array_equal(y, np.round(y)):
         row = int(np.flatnonzero(y != np.round(y))[0])

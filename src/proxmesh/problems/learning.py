@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, grad_and_value, vmap
 
+from proxmesh.checks import require_whole
 from proxmesh.errors import InputError, Notice, unknown
 from proxmesh.problems.layout import Layout
 from proxmesh.problems.modules import refuse_stateful
@@ -76,18 +77,14 @@ class LearningProblem:
         vectorize: bool | Literal["auto"] = "auto",
         chunk_size: int = 4096,
     ) -> None:
-        for name, size in (("batch_size", batch_size), ("chunk_size", chunk_size)):
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise InputError(
-                    f"LearningProblem: `{name}` must be a whole number of at least 1, "
-                    f"got {size}."
-                )
-        if seed < 0:
-            raise InputError(
-                f"LearningProblem: `seed` is negative, {seed}. Use 0 or more."
-            )
+        who = "LearningProblem"
+        require_whole(who, 1, batch_size=batch_size, chunk_size=chunk_size)
+        require_whole(who, 0, seed=seed)
+        if vectorize not in {True, False, "auto"}:
+            raise unknown("value", vectorize, ["True", "False", "auto"], "`vectorize`")
         refuse_stateful(model)
         self.layout = Layout.of(model)
+        self.p = self.layout.p
         self.batch_size = batch_size
         self.seed = seed
         self.chunk_size = chunk_size
@@ -101,7 +98,7 @@ class LearningProblem:
         self._test = None
         if test is not None:
             self._test = open_shard(test, "test set").cast(self.dtype, self.device)
-        self.num_agents = None if callable(shards) else len(shards)
+        self.num_agents = _number_of_agents(shards)
         if not callable(shards):
             self._open(_agents_of(shards))
 
@@ -396,8 +393,9 @@ class LearningProblem:
             return bool(self._vectorize)
         rows = row.repeat(2, 1)
         self._vectorized = True
+        first = torch.zeros(2, 2, dtype=torch.int64, device=self.device)
         try:
-            self._grads(rows, self._samples.take(torch.zeros(2, 2, dtype=torch.int64)))
+            self._grads(rows, self._samples.take(first))
         except Exception as error:  # vmap's refusals have many types
             reason = str(error).strip().splitlines()[0][:120]
             warnings.warn(
@@ -408,6 +406,14 @@ class LearningProblem:
             )
             return False
         return True
+
+
+def _number_of_agents(shards: Any) -> int | None:
+    """Agents of the whole network, unless only some of them may be here."""
+    if callable(shards):
+        return None
+    held = _agents_of(shards)
+    return len(held) if held == tuple(range(len(held))) else None
 
 
 def _agents_of(shards: Any) -> tuple[int, ...]:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 from torch import nn
 
+from proxmesh.checks import require_whole
 from proxmesh.errors import InputError
 
 __all__ = ["MODELS", "lenet", "logistic", "mlp"]
@@ -22,6 +23,7 @@ def mlp(features: int, classes: int, hidden: int = 64) -> nn.Module:
     >>> sum(w.numel() for w in mlp(123, 2).parameters())
     8066
     """
+    require_whole("model `mlp`", 1, hidden=hidden)
     return nn.Sequential(
         nn.Flatten(),
         nn.Linear(features, hidden),

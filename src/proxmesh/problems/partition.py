@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxmesh.calling import call
+from proxmesh.checks import require_positive, require_whole
 from proxmesh.errors import InputError, unknown
 
 __all__ = [
@@ -48,10 +49,7 @@ def dirichlet(labels: Index, n: int, seed: int = 0, alpha: float = 0.5) -> list[
 
     Draws that leave an agent without samples are drawn again.
     """
-    if not (np.isfinite(alpha) and alpha > 0):
-        raise InputError(
-            f"split `dirichlet`: `alpha` must be positive and finite, got {alpha}."
-        )
+    require_positive("split `dirichlet`", alpha=alpha)
     rng = np.random.default_rng(seed)
     classes = [np.flatnonzero(labels == c) for c in np.unique(labels)]
     for _ in range(REDRAWS):
@@ -116,8 +114,8 @@ def partition(
             f"split `{split}`: {n} agents but only {len(labels)} training samples; "
             "every agent needs one. Lower the number of agents."
         )
-    if options.get("seed", 0) < 0:
-        raise InputError(f"split `{split}`: `seed` must not be negative.")
+    require_whole(f"split `{split}`", 0, seed=options.get("seed"))
+    require_whole(f"split `{split}`", 1, n=n)
     shards = call(f"split `{split}`", SPLITS[split], options, labels, n)
     for agent, shard in enumerate(shards):
         if not len(shard):

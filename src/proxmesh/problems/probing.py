@@ -46,8 +46,10 @@ def fits_as_classifier(
             f"changes it from {value.item():.4g} to {doubled.item():.4g}. "
             'Use `reduction="mean"`.'
         )
-    targets = few.targets
-    if targets.is_floating_point() or outputs.ndim != targets.ndim + 1:
+    if test is not None:
+        _tried(model, loss, test.slices(SAMPLES)[0])
+    scores = outputs.ndim == 2 and outputs.shape[1] > 1
+    if few.targets.is_floating_point() or few.targets.ndim != 1 or not scores:
         return False
     _check_labels("training", training.targets, outputs.shape[1])
     if test is not None:

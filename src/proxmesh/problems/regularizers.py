@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeAlias, final, runtime_checkable
 import torch
 from torch import Tensor
 
+from proxmesh.checks import require_nonnegative, require_positive
 from proxmesh.errors import InputError, unknown
 from proxmesh.problems.layout import Layout
 
@@ -90,7 +91,7 @@ class L1:
     weight: float
 
     def __post_init__(self) -> None:
-        _require_nonnegative("L1", weight=self.weight)
+        require_nonnegative("L1", weight=self.weight)
 
     def value(self, x: Tensor) -> Tensor:
         """Weight times the sum of absolute values."""
@@ -119,7 +120,7 @@ class SquaredL2:
     weight: float
 
     def __post_init__(self) -> None:
-        _require_nonnegative("SquaredL2", weight=self.weight)
+        require_nonnegative("SquaredL2", weight=self.weight)
 
     def value(self, x: Tensor) -> Tensor:
         """Half the weighted squared norm."""
@@ -147,7 +148,7 @@ class ElasticNet:
     l2: float
 
     def __post_init__(self) -> None:
-        _require_nonnegative("ElasticNet", l1=self.l1, l2=self.l2)
+        require_nonnegative("ElasticNet", l1=self.l1, l2=self.l2)
 
     def value(self, x: Tensor) -> Tensor:
         """Sum of the two penalties."""
@@ -192,7 +193,7 @@ class GroupLasso:
     sizes: Tensor | None = None  # [num_groups], filled in by `bind`
 
     def __post_init__(self) -> None:
-        _require_nonnegative("GroupLasso", weight=self.weight)
+        require_nonnegative("GroupLasso", weight=self.weight)
         if isinstance(self.groups, Tensor):
             object.__setattr__(self, "sizes", _group_sizes(self.groups))
         elif self.groups != "rows":
@@ -306,7 +307,7 @@ class LInfBall:
     radius: float
 
     def __post_init__(self) -> None:
-        _require_nonnegative("LInfBall", radius=self.radius)
+        require_nonnegative("LInfBall", radius=self.radius)
 
     def value(self, x: Tensor) -> Tensor:
         """0 inside, infinity outside."""
@@ -335,10 +336,7 @@ class Simplex:
     radius: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.radius) and self.radius > 0):
-            raise InputError(
-                f"Simplex: `radius` must be positive and finite, got {self.radius}."
-            )
+        require_positive("Simplex", radius=self.radius)
 
     def value(self, x: Tensor) -> Tensor:
         """0 inside (to rounding), infinity outside."""
@@ -402,26 +400,29 @@ class OnColumns:
 
     def value(self, x: Tensor) -> Tensor:
         """Value on the columns."""
-        values: Tensor = self.inner.value(x[:, self.columns])
+        values: Tensor = self.inner.value(x[:, self.columns.to(x.device)])
         return values
 
     def prox(self, z: Tensor, step: Step) -> Tensor:
         """Prox on the columns, identity elsewhere."""
-        return z.index_copy(1, self.columns, self.inner.prox(z[:, self.columns], step))
+        columns = self.columns.to(z.device)
+        return z.index_copy(1, columns, self.inner.prox(z[:, columns], step))
 
     def subgrad(self, x: Tensor) -> Tensor | None:
         """Subgradient on the columns, 0 elsewhere; None if the inner has none."""
         if not hasattr(self.inner, "subgrad"):
             return None
-        inner = self.inner.subgrad(x[:, self.columns])
-        return torch.zeros_like(x).index_copy(1, self.columns, inner)
+        columns = self.columns.to(x.device)
+        inner = self.inner.subgrad(x[:, columns])
+        return torch.zeros_like(x).index_copy(1, columns, inner)
 
     def distance(self, u: Tensor, y: Tensor) -> Tensor | None:
         """Distance on the columns plus |u|^2 elsewhere; None if the inner has none."""
         if not hasattr(self.inner, "distance"):
             return None
-        inner: Tensor = self.inner.distance(u[:, self.columns], y[:, self.columns])
-        elsewhere = u.index_fill(1, self.columns, 0).square().sum(1)
+        columns = self.columns.to(u.device)
+        inner: Tensor = self.inner.distance(u[:, columns], y[:, columns])
+        elsewhere = u.index_fill(1, columns, 0).square().sum(1)
         return inner + elsewhere
 
 
@@ -440,9 +441,19 @@ REGULARIZERS: Mapping[str, type[Any]] = {
 
 
 def bound(regularizer: Any, layout: Layout) -> Any:
-    """Tell a regularizer the model's layout if it wants to know."""
+    """Tell a regularizer the model's layout if it wants to know; refuse others."""
+    if isinstance(regularizer, type):
+        name = regularizer.__name__
+        raise InputError(f"regularizer `{name}` is a class. Build it: `{name}(...)`.")
     bind = getattr(regularizer, "bind", None)
-    return regularizer if bind is None else bind(layout)
+    if bind is not None:
+        return bind(layout)
+    if not isinstance(regularizer, Regularizer):
+        raise InputError(
+            f"regularizer `{regularizer}` has no `value` and `prox`. Use `pm.L1(...)` "
+            "or another one, or an object with these two methods."
+        )
+    return regularizer
 
 
 def _group_sizes(groups: Tensor) -> Tensor:
@@ -458,11 +469,3 @@ def _group_sizes(groups: Tensor) -> Tensor:
 
 def _indicator(inside: Tensor, like: Tensor) -> Tensor:
     return torch.where(inside, 0.0, math.inf).to(like.dtype)
-
-
-def _require_nonnegative(who: str, **values: float) -> None:
-    for name, value in values.items():
-        if not (math.isfinite(value) and value >= 0):
-            raise InputError(
-                f"{who}: `{name}` must be finite and not negative, got {value}."
-            )

@@ -75,7 +75,9 @@ class Sampler:
     def indices(self, k: int | Tensor, size: int, stream: int = 0) -> Tensor:
         """Return rows of the stacked shards, ``[n_local, size]``."""
         position = torch.arange(size, device=self.keys.device)
-        draw = mixed(self.keys ^ k)
-        draw = mixed(draw ^ ((position + stream * STREAM_STRIDE) & MASK))
+        key = mixed(self.keys ^ k)
+        draw = mixed(key ^ ((position + stream * STREAM_STRIDE) & MASK))
+        # A second word: under the first alone, near keys permute the same draws.
+        draw = mixed((draw + mixed(key + 1)) & MASK)
         # The top of a 32-bit product is uniform on 0 .. size-1, without modulo bias.
         return self.offsets + ((draw * self.sizes) >> 32)

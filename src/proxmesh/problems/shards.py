@@ -68,6 +68,10 @@ def open_shard(shard: Shard, who: str) -> Samples:
     """Read one shard in any of the accepted forms and check it."""
     if not isinstance(shard, tuple | list):
         shard = _collated(shard, who)
+    if not isinstance(shard, tuple | list):
+        raise InputError(
+            f"{who}: expected pairs (inputs, targets), got {type(shard).__name__}."
+        )
     if len(shard) != 2:
         raise InputError(
             f"{who}: expected a pair (inputs, targets), got {len(shard)} parts. "

@@ -1,0 +1,54 @@
+"""Checks of numbers that users give, made once at the edge."""
+
+import math
+import operator
+from typing import Any
+
+from proxmesh.errors import InputError
+
+__all__ = ["require_nonnegative", "require_positive", "require_whole"]
+
+
+def require_positive(who: str, **values: Any) -> None:
+    """Refuse numbers that are not positive and finite.
+
+    Examples
+    --------
+    >>> require_positive("HSMADMM", c_rho=-0.1)
+    Traceback (most recent call last):
+    proxmesh.errors.InputError: HSMADMM: `c_rho` must be positive and finite, got -0.1.
+    """
+    for name, value in values.items():
+        if not (_is_finite(value) and value > 0):
+            raise _refusal(who, name, "positive and finite", value)
+
+
+def require_nonnegative(who: str, **values: Any) -> None:
+    """Refuse numbers that are negative or not finite."""
+    for name, value in values.items():
+        if not (_is_finite(value) and value >= 0):
+            raise _refusal(who, name, "finite and not negative", value)
+
+
+def require_whole(who: str, at_least: int, **values: Any) -> None:
+    """Refuse what is not a whole number from `at_least` on; None is fine."""
+    for name, value in values.items():
+        if value is not None and not _is_whole(value, at_least):
+            raise _refusal(who, name, f"a whole number of at least {at_least}", value)
+
+
+def _is_finite(value: Any) -> bool:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and math.isfinite(value)
+
+
+def _is_whole(value: Any, at_least: int) -> bool:
+    try:
+        return not isinstance(value, bool) and operator.index(value) >= at_least
+    except TypeError:
+        return False
+
+
+def _refusal(who: str, name: str, needed: str, value: Any) -> InputError:
+    place = f"{who}: " if who else ""
+    return InputError(f"{place}`{name}` must be {needed}, got {value}.")

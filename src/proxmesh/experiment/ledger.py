@@ -1,0 +1,50 @@
+"""Adds up what an algorithm declares for each iteration."""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+from torch import Tensor
+
+from proxmesh.types import Algorithm, World
+
+__all__ = ["Ledger"]
+
+
+@final
+@dataclass(slots=True)
+class Ledger:
+    """Gradients and traffic so far; a pure function of k, so a resumed run agrees."""
+
+    algorithm: Algorithm[Any]
+    batch_size: int
+    vector_bytes: int  # of one vector over every directed edge
+    gradients: int = 0
+    vectors: int = 0
+
+    @staticmethod
+    def up_to(
+        k: int, algorithm: Algorithm[Any], problem: Any, world: World, x: Tensor
+    ) -> "Ledger":
+        """Return the ledger after iteration k."""
+        ledger = Ledger(
+            algorithm=algorithm,
+            batch_size=getattr(problem, "batch_size", 1),
+            vector_bytes=x.shape[1] * x.element_size() * world.num_links,
+        )
+        for iteration in range(k + 1):
+            ledger.add(iteration)
+        return ledger
+
+    def add(self, k: int) -> None:
+        """Count iteration k."""
+        cost = self.algorithm.cost(k)
+        self.gradients += cost.gradients * (cost.batch or self.batch_size)
+        self.vectors += cost.vectors
+
+    def row(self) -> dict[str, float]:
+        """The columns of the history that it keeps."""
+        return {
+            "gradients": self.gradients,
+            "vectors_sent": self.vectors,
+            "bytes_sent": self.vectors * self.vector_bytes,
+        }
