@@ -15,7 +15,7 @@ test: $(READY)
 	$(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/pytest
-	$(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 bench: $(READY)
 	$(BIN)/python benchmarks/step.py

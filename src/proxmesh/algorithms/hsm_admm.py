@@ -35,23 +35,19 @@ class HSMADMMState:
 @final
 @dataclass(frozen=True, slots=True)
 class HSMADMM:
-    r"""Linearized ADMM with STORM gradients and degree-scaled steps.
+    """Linearized ADMM with STORM gradients and degree-scaled steps.
 
-    The step that makes iterate k (k = 1, 2, ...) is, for every agent i at once,
+    The step that makes iterate k (k = 1, 2, ...) is, for every agent i at once::
 
-    .. math::
+        rho   = c_rho k^(1/3),  eta_i = c_eta (d_i + 1) k^(1/3)
+        a     = min(1, c_a (k + 1)^(-2/3))
+        y_i  <- prox of h/rho at x_i - beta_i/rho
+        x_i  <- x_i - (v_i - alpha_i - beta_i + rho ((L x)_i + x_i - y_i)) / eta_i
+        v_i  <- grad f_i(x_i new; xi) + (1 - a) (v_i - grad f_i(x_i old; xi))
+        alpha_i <- alpha_i - rho (L x)_i,   beta_i <- beta_i - rho (x_i - y_i)
 
-        \rho &= c_\rho k^{1/3}, \quad \eta_i = c_\eta (d_i + 1) k^{1/3},
-                \quad a = \min(1, c_a (k+1)^{-2/3}) \\
-        y_i^k &= \mathrm{prox}_{h/\rho}(x_i^{k-1} - \beta_i^{k-1}/\rho) \\
-        x_i^k &= x_i^{k-1} - \big(v_i^{k-1} - \textstyle\sum_j \alpha_{ij}^{k-1}
-                - \beta_i^{k-1}
-                + \rho\,((Lx^{k-1})_i + x_i^{k-1} - y_i^k)\big)/\eta_i \\
-        v_i^k &= \nabla f_i(x_i^k, \xi_i^k)
-                + (1-a)\,(v_i^{k-1} - \nabla f_i(x_i^{k-1}, \xi_i^k)) \\
-        \textstyle\sum_j \alpha_{ij}^k &= \textstyle\sum_j \alpha_{ij}^{k-1}
-                - \rho\,(Lx^k)_i, \qquad
-        \beta_i^k = \beta_i^{k-1} - \rho\,(x_i^k - y_i^k)
+    where xi is the minibatch of iteration k, L the Laplacian, d_i the degree, alpha_i
+    the sum of the multipliers of agent i's edges and beta_i that of x_i = y_i.
 
     It reads the agent's own degree and no other fact about the graph
     (``heterogeneous=False``, the ablation, reads ``max_degree``).

@@ -25,6 +25,8 @@ from proxmesh.problems.sampling import derived_seed
 __all__ = ["Job", "assemble", "build_graph"]
 
 DEFAULT_L1 = 1e-4
+MANY_IMAGES = 10_000
+IMAGE_EVALUATIONS = 10
 THREADED_WORK = 2e7  # parameters x samples of an iteration; a9a/mlp on 8 agents has 4e6
 
 
@@ -177,6 +179,12 @@ def _shards(config: Config, dataset: Dataset, agents: int) -> list[Any]:
     return dataset.split(agents, section.split, **options)
 
 
+def _eval_every(steps: int, problem: LearningProblem) -> int:
+    """Look often, but not so often that looking at many images takes longest."""
+    images = problem.sample(0).inputs[0].ndim > 3 and problem.num_samples > MANY_IMAGES
+    return max(1, steps // (IMAGE_EVALUATIONS if images else DEFAULT_EVALUATIONS))
+
+
 def _threads(problem: LearningProblem) -> int:
     """One thread for small dense models, where a second one mostly waits."""
     images = problem.sample(0).inputs[0].ndim > 3
@@ -190,7 +198,7 @@ def _complete(
     """Fill in every default that was in force."""
     tree = config.model_dump()
     run = tree["run"]
-    run["eval_every"] = run["eval_every"] or max(1, run["steps"] // DEFAULT_EVALUATIONS)
+    run["eval_every"] = run["eval_every"] or _eval_every(run["steps"], problem)
     run["threads"] = run["threads"] or _threads(problem)
     tree["algorithm"] |= dataclasses.asdict(algorithm)
     tree["model"] = {**_defaults(MODELS[model]), **tree["model"], "name": model}

@@ -137,6 +137,11 @@ class LearningProblem:
 
     # -- the problem that an algorithm sees ------------------------------------------
 
+    @property
+    def num_samples(self) -> int:
+        """Training samples of the local agents."""
+        return len(self._samples)
+
     def sample(
         self, k: int | Tensor, size: int | None = None, stream: int = 0
     ) -> Samples:

@@ -1,0 +1,55 @@
+"""What the README and the docs show is what the code does."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+import torch
+
+import proxmesh as pm
+from proxmesh.graphs import CONSTRUCTORS
+from proxmesh.metrics import COLUMNS
+from proxmesh.problems.datasets import DATASETS
+from proxmesh.problems.partition import SPLITS
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def _as_users_run_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    torch.set_default_dtype(torch.float32)
+
+
+def test_the_example_of_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "README.md").read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) == 1
+    torch.manual_seed(0)
+    found: dict[str, object] = {}
+    exec(blocks[0], found)
+    outcome, accuracy = capsys.readouterr().out.split()
+    assert outcome == "finished"
+    assert float(accuracy) > 0.845
+    assert isinstance(found["model"], torch.nn.Module)
+
+
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / "examples").glob("*.py")), ids=lambda f: f.name
+)
+def test_examples_run_and_are_short(file: Path) -> None:
+    assert len(file.read_text().splitlines()) <= 65
+    result = runpy.run_path(str(file))["main"]()
+    assert result.outcome is pm.Outcome.FINISHED
+    assert result.final["stationarity"] < 0.05 * result.history["stationarity"][0]
+
+
+def test_every_column_graph_split_and_data_set_is_documented() -> None:
+    metrics = (ROOT / "docs/metrics.md").read_text()
+    for name, meaning in COLUMNS.items():
+        assert f"| `{name}` | {meaning.replace('|', '&#124;')} |" in metrics
+    table = (ROOT / "docs/hsm-admm.md").read_text()
+    assert all(f"| {name} |" in table for name in CONSTRUCTORS)
+    data = (ROOT / "docs/data.md").read_text()
+    assert all(f"`{name}`" in data for name in [*SPLITS, *DATASETS])
