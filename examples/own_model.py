@@ -29,7 +29,7 @@ class Residual(nn.Module):
 def main() -> pm.Result:
     """Train and report."""
     data = pm.datasets.breast_cancer()
-    hospitals = data.split(7, "dirichlet", alpha=1.0)  # unequal and skewed
+    hospitals = data.split(7, "dirichlet", alpha=3.0)  # unequal and skewed
     torch.manual_seed(0)
     problem = pm.LearningProblem(
         model=Residual(),
