@@ -142,6 +142,25 @@ def test_notices_are_one_line_and_stop_nothing(
     assert notice.count("\n") == 1
 
 
+def test_large_features_are_pointed_out(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"{1000 * (i % 7)},{i % 5},{i % 2}" for i in range(60)]
+    Path("large.csv").write_text("\n".join(rows) + "\n")
+    call(
+        "run", "--dataset", "large.csv", "--steps", "1", "--agents", "3", "--batch", "4"
+    )
+    assert (
+        "note: dataset `large.csv` has features up to 6e+03" in capsys.readouterr().err
+    )
+
+
+def test_compiled_runs_agree(capsys: pytest.CaptureFixture[str]) -> None:
+    finals = []
+    for mode in ("on", "off"):
+        assert call("run", *SMALL, "--compile", mode, "--json", "--out", mode) == 0
+        finals.append(json.loads(capsys.readouterr().out)["final"])
+    assert finals[0]["train_loss"] == pytest.approx(finals[1]["train_loss"], rel=1e-4)
+
+
 def test_set_reaches_keys_that_have_a_flag_and_flags_win() -> None:
     settings = ["--set", "graph.agents=5", "--set", "run.batch=7", "--set", "seed=8"]
     arguments = ["--dataset", "breast-cancer", "--steps", "2", "--batch", "6"]

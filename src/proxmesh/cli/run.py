@@ -69,8 +69,7 @@ def run(
         typer.Option(help="Stop at METRIC=VALUE, such as stationarity=1e-3."),
     ] = None,
     compile: Annotated[
-        bool | None,
-        typer.Option("--compile/--no-compile", help="torch.compile the step [no]."),
+        str | None, typer.Option(help="torch.compile the step: on or off [off].")
     ] = None,
     threads: Annotated[
         int | None, typer.Option(help="CPU threads [1 for small models].")

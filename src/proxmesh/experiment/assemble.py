@@ -56,7 +56,7 @@ class Job:
             eval_every=settings["eval_every"],
             target=settings["target"],
             kkt=settings["kkt"],
-            compile=settings["compile"],
+            compile=settings["compile"] == "on",
             observer=observer,
             out=out,
             config=self.config,

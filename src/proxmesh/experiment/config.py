@@ -105,7 +105,7 @@ class RunSection(Closed):
     target: dict[str, float] = {}
     kkt: bool = True
     engine: str = "auto"
-    compile: bool = False
+    compile: Literal["on", "off"] = "off"
     threads: Count | None = None
     dtype: Literal["float32", "float64"] = "float32"
     device: str = "cpu"

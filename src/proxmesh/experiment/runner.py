@@ -296,7 +296,7 @@ def _joined(
     """Join the network in the rows' precision and take our agents' problem."""
     like = problem if rows is None else rows
     dtype, device = getattr(like, "dtype", None), getattr(like, "device", None)
-    world = connect(graph, engine, dtype, device)
+    world = connect(graph, engine, dtype=dtype, device=device)
     agents = getattr(problem, "num_agents", None)
     if agents not in {None, world.n}:
         raise InputError(

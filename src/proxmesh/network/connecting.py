@@ -18,6 +18,7 @@ ENGINES = ("auto", "simulated")
 def connect(
     graph: "Graph | nx.Graph[Any]",
     engine: str = "auto",
+    *,
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
 ) -> World:

@@ -11,6 +11,7 @@ Examples
 
 import hashlib
 import lzma
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from proxmesh.calling import call
-from proxmesh.errors import InputError, unknown
+from proxmesh.errors import InputError, Notice, unknown
 from proxmesh.problems import fetching, files
 from proxmesh.problems.partition import partition
 
@@ -47,6 +48,7 @@ A9A_SHA256 = {
     "a9a": "f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906",
     "a9a.t": "1f448a153f0320399a7e40836eb207655b0bde0f21fc941cc472193daa9f5de9",
 }
+UNSCALED = 100  # features beyond this usually make the default step too long
 PIXEL_MEAN_STD = {"mnist": (0.1307, 0.3081), "fashion-mnist": (0.2860, 0.3530)}
 
 Arrays = tuple[NDArray[Any], NDArray[Any]]
@@ -205,6 +207,13 @@ def from_file(
     train, held_out = (train[0], train_labels), (held_out[0], held_labels)
     if standardize:
         train, held_out = _standardized(train, held_out)
+    elif (largest := float(np.abs(train[0]).max())) > UNSCALED:
+        warnings.warn(
+            f"dataset `{file}` has features up to {largest:.3g}, and training may need "
+            "them smaller: `--set data.standardize=true` scales them.",
+            Notice,
+            stacklevel=2,
+        )
     return _dataset(Path(file).stem, train, held_out)
 
 

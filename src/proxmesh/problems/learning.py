@@ -285,7 +285,7 @@ class LearningProblem:
         self, row: Tensor, inputs: tuple[Tensor, ...], targets: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Mean loss of one agent, and its share of correct labels (0 if none)."""
-        outputs = functional_call(self._model, self.layout.unflatten(row), inputs)
+        outputs = self._outputs(row, inputs)
         value = self._loss(outputs, targets)
         if not self._classifies:
             return value, torch.zeros_like(value)
@@ -294,9 +294,11 @@ class LearningProblem:
     def _value(
         self, row: Tensor, inputs: tuple[Tensor, ...], targets: Tensor
     ) -> Tensor:
-        outputs = functional_call(self._model, self.layout.unflatten(row), inputs)
-        value: Tensor = self._loss(outputs, targets)
+        value: Tensor = self._loss(self._outputs(row, inputs), targets)
         return value
+
+    def _outputs(self, row: Tensor, inputs: tuple[Tensor, ...]) -> Any:
+        return functional_call(self._model, self.layout.unflatten(row), inputs)
 
     def _grads(self, x: Tensor, batch: Samples) -> Tensor:
         if self._vectorized:
