@@ -141,7 +141,10 @@ class Evaluation:
 
 
 class State(Protocol):
-    """What every algorithm's state has; the rest is its own."""
+    """What every algorithm's state has; the rest is its own.
+
+    Optional: ``sparse``, the rows that come out of the prox where they are not x.
+    """
 
     @property
     def k(self) -> Tensor:

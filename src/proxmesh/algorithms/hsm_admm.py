@@ -31,6 +31,11 @@ class HSMADMMState:
     alpha_sum: Tensor  # sum_j alpha_ij: no multiplier is stored per edge
     beta: Tensor  # multipliers of x_i = y_i
 
+    @property
+    def sparse(self) -> Tensor:
+        """The rows that come out of the prox."""
+        return self.y
+
 
 @final
 @dataclass(frozen=True, slots=True)

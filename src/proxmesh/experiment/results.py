@@ -57,8 +57,8 @@ class Result:
 
     @property
     def sparse_model(self) -> nn.Module | None:
-        """The model at the average of y, the prox side; None if there is no y."""
-        return self._module("y")
+        """The model at the average of the rows out of the prox; None without them."""
+        return self._module("sparse")
 
     def save(self, folder: str | Path, config: Mapping[str, Any] | None = None) -> Path:
         """Write a run folder; refuse one that already holds a run."""

@@ -281,8 +281,8 @@ class _Run:
             problem=self.problem,
             means={
                 name: self.world.reduce(getattr(state, name), "mean")
-                for name in ("x", "y")
-                if isinstance(getattr(state, name, None), torch.Tensor)
+                for name in ("x", "sparse")
+                if hasattr(state, name)
             },
         )
         if self.run_folder is not None:
