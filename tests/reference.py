@@ -63,3 +63,192 @@ def hsm_admm(
             v[i] = gradient(i, x_new[i], k) + (1 - a) * (v[i] - gradient(i, x[i], k))
         x = x_new
         yield [row.copy() for row in x]
+
+
+Weights = dict[tuple[int, int], float]
+"""w_ij of the mixing matrix, self weights included; missing pairs are 0."""
+Noisy = Callable[[int, Vector, int, int], Vector]
+"""gradient(agent, x, k, stream): stream 1 is an independent batch."""
+
+
+def metropolis(n: int, edges: list[tuple[int, int]]) -> Weights:
+    degree = [sum(i in edge for edge in edges) for i in range(n)]
+    weights: Weights = {}
+    for i, j in edges:
+        weights[i, j] = weights[j, i] = 1 / (1 + max(degree[i], degree[j]))
+    for i in range(n):
+        weights[i, i] = 1 - sum(w for (a, b), w in weights.items() if a == i and b != i)
+    return weights
+
+
+def mix(weights: Weights, x: list[Vector], rounds: int = 1) -> list[Vector]:
+    for _ in range(rounds):
+        new = [np.zeros_like(row) for row in x]
+        for (i, j), w in weights.items():
+            new[i] = new[i] + w * x[j]
+        x = new
+    return x
+
+
+def dpsgd(
+    weights: Weights, x0: list[Vector], gradient: Noisy, prox: Prox, *, alpha: float
+) -> Iterator[list[Vector]]:
+    """Section 2 with the composite add-on, alpha / sqrt(k + 1) for k = 0, 1, ..."""
+    x, k = x0, 0
+    while True:
+        step = alpha / (k + 1) ** 0.5
+        g = [gradient(i, x[i], k + 1, 0) for i in range(len(x))]
+        mixed = mix(weights, x)
+        x = [prox(m - step * d, step) for m, d in zip(mixed, g, strict=True)]
+        k += 1
+        yield x
+
+
+def dsgt(
+    weights: Weights, x0: list[Vector], gradient: Noisy, l1: float, *, alpha: float
+) -> Iterator[list[Vector]]:
+    """Section 3 with the subgradient l1 sign(x)."""
+    n, x, k = len(x0), x0, 0
+    y = [np.zeros_like(row) for row in x0]
+    g_old = [np.zeros_like(row) for row in x0]
+    while True:
+        g = [gradient(i, x[i], k + 1, 0) + l1 * np.sign(x[i]) for i in range(n)]
+        y = mix(weights, [y[i] + g[i] - g_old[i] for i in range(n)])
+        x = mix(weights, [x[i] - alpha * y[i] for i in range(n)])
+        g_old, k = g, k + 1
+        yield x
+
+
+def sppdm(
+    edges: list[tuple[int, int]],
+    x0: list[Vector],
+    gradient: Noisy,
+    prox: Prox,
+    *,
+    alpha: float,
+    c: float,
+    kappa: float,
+    gamma: float,
+    beta: float,
+    momentum: float | None = None,
+) -> Iterator[list[Vector]]:
+    """Section 4: the init step first, then k = 1, 2, ...; momentum None is Nesterov."""
+    n = len(x0)
+    neighbors = [[j for e in edges if i in e for j in e if j != i] for i in range(n)]
+    phi = [gamma + 2 * c * len(neighbors[i]) + kappa for i in range(n)]
+    z, p, theta = list(x0), [np.zeros_like(row) for row in x0], 1.0
+    old, x = list(x0), []
+    for i in range(n):
+        around = sum((x0[j] for j in neighbors[i]), np.zeros_like(x0[i]))
+        own = (gamma + c * len(neighbors[i]) + kappa) * x0[i]
+        g = gradient(i, x0[i], 1, 0)
+        x.append(prox((own + c * around - g) / phi[i], 1 / phi[i]))
+    yield x
+    k = 1
+    while True:
+        theta_new = (1 + (1 + 4 * theta**2) ** 0.5) / 2
+        eta = (theta - 1) / theta_new if momentum is None else momentum
+        theta = theta_new
+        new = []
+        for i in range(n):
+            for j in neighbors[i]:
+                p[i] = p[i] + alpha * (x[i] - x[j])
+            s = x[i] + eta * (x[i] - old[i])
+            around = sum((x[j] for j in neighbors[i]), len(neighbors[i]) * x[i])
+            g = gradient(i, s, k + 1, 0)
+            top = gamma * s + c * around + kappa * z[i] - g - p[i]
+            new.append(prox(top / phi[i], 1 / phi[i]))
+        z = [z[i] + beta * (new[i] - z[i]) for i in range(n)]
+        old, x, k = x, new, k + 1
+        yield x
+
+
+def prox_gt(
+    weights: Weights,
+    x0: list[Vector],
+    gradient: Noisy,
+    prox: Prox,
+    *,
+    alpha: float,
+    period: int | None,
+    rounds: int = 1,
+) -> Iterator[list[Vector]]:
+    """Section 5: SA if period is None, else SR (the large batch is stream 0's)."""
+    n, x, t = len(x0), x0, 0
+    x_old = x0
+    y = [np.zeros_like(row) for row in x0]
+    v_old = [np.zeros_like(row) for row in x0]
+    while True:
+        t += 1
+        if period is None or (t - 1) % period == 0:
+            v = [gradient(i, x[i], t, 0) for i in range(n)]
+        else:
+            v = [
+                v_old[i] + gradient(i, x[i], t, 0) - gradient(i, x_old[i], t, 0)
+                for i in range(n)
+            ]
+        y = mix(weights, [y[i] + v[i] - v_old[i] for i in range(n)], rounds)
+        z = [prox(x[i] - alpha * y[i], alpha) for i in range(n)]
+        x_old, x, v_old = x, mix(weights, z, rounds), v
+        yield x
+
+
+def deepstorm(
+    weights: Weights,
+    x0: list[Vector],
+    gradient: Noisy,
+    prox: Prox,
+    *,
+    version: int,
+    alpha: float,
+    k0: int,
+    beta: float,
+    rounds: int = 1,
+) -> Iterator[list[Vector]]:
+    """Section 6 with plain rounds."""
+    n, x, k = len(x0), x0, 0
+    s = [gradient(i, x[i], 0, 0) for i in range(n)]
+    y = mix(weights, s, rounds)
+    while True:
+        a, a_next = alpha / (k + k0) ** (1 / 3), alpha / (k + 1 + k0) ** (1 / 3)
+        b = min(1.0, 1 - a_next / a + beta * a_next**2)
+        mixed = mix(weights, x, rounds)
+        new = [prox(mixed[i] - a * y[i], a) for i in range(n)]
+        s_new = []
+        for i in range(n):
+            fresh, stale = gradient(i, new[i], k + 1, 0), gradient(i, x[i], k + 1, 0)
+            if version == 2:
+                s_new.append(fresh + (1 - b) * (s[i] - stale))
+            else:
+                other = gradient(i, new[i], k + 1, 1)
+                s_new.append((1 - b) * (s[i] + fresh - stale) + b * other)
+        y = mix(weights, [y[i] + s_new[i] - s[i] for i in range(n)], rounds)
+        x, s, k = new, s_new, k + 1
+        yield x
+
+
+def prox_dasa(
+    weights: Weights,
+    x0: list[Vector],
+    gradient: Noisy,
+    prox: Prox,
+    *,
+    gamma: float,
+    alpha: float,
+    tracking: bool,
+    rounds: int = 1,
+) -> Iterator[list[Vector]]:
+    """Section 7."""
+    n, x, k = len(x0), x0, 0
+    z, u, v_old = ([np.zeros_like(row) for row in x0] for _ in range(3))
+    while True:
+        a = min(1.0, alpha * (n / (k + 1)) ** 0.5)
+        y = [prox(x[i] - gamma * z[i], gamma) for i in range(n)]
+        v = [gradient(i, x[i], k + 1, 0) for i in range(n)]
+        used = [u[i] + v[i] - v_old[i] for i in range(n)] if tracking else v
+        z = mix(weights, [(1 - a) * z[i] + a * used[i] for i in range(n)], rounds)
+        x = mix(weights, [(1 - a) * x[i] + a * y[i] for i in range(n)], rounds)
+        if tracking:
+            u = mix(weights, used, rounds)
+        v_old, k = v, k + 1
+        yield x

@@ -57,6 +57,9 @@ class Quadratics:
         found: Tensor = (self.regularizer or L1(self.l1)).prox(z, step)
         return found
 
+    def subgrad(self, x: Tensor) -> Tensor:
+        return L1(self.l1).subgrad(x)
+
     def penalty(self, x: Tensor) -> Tensor:
         return L1(self.l1).value(x)
 
@@ -95,6 +98,12 @@ class GoldenQuadratics:
     def grad(self, x: Tensor, batch: None) -> Tensor:
         del batch
         return self.a * (x - self.t)
+
+    def full_grad(self, x: Tensor) -> Tensor:
+        return self.grad(x, None)
+
+    def subgrad(self, x: Tensor) -> Tensor:
+        return L1(0.5).subgrad(x)
 
     def prox(self, z: Tensor, step: Any) -> Tensor:
         return L1(0.5).prox(z, step)

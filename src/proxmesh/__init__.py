@@ -14,7 +14,13 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from proxmesh import graphs as graphs
     from proxmesh import schedules as schedules
+    from proxmesh.algorithms import DEEPSTORM as DEEPSTORM
+    from proxmesh.algorithms import DPSGD as DPSGD
+    from proxmesh.algorithms import DSGT as DSGT
     from proxmesh.algorithms import HSMADMM as HSMADMM
+    from proxmesh.algorithms import SPPDM as SPPDM
+    from proxmesh.algorithms import ProxDASA as ProxDASA
+    from proxmesh.algorithms import ProxGT as ProxGT
     from proxmesh.errors import InputError as InputError
     from proxmesh.errors import Notice as Notice
     from proxmesh.experiment import Outcome as Outcome
@@ -43,7 +49,6 @@ _MODULES = {
     "schedules": "proxmesh.schedules",
 }
 _HOMES = {
-    "HSMADMM": "proxmesh.algorithms",
     "Graph": "proxmesh.graphs",
     "InputError": "proxmesh.errors",
     "Notice": "proxmesh.errors",
@@ -51,6 +56,10 @@ _HOMES = {
     "Result": "proxmesh.experiment",
     "connect": "proxmesh.network",
     "solve": "proxmesh.experiment",
+    **dict.fromkeys(
+        ("DEEPSTORM", "DPSGD", "DSGT", "HSMADMM", "ProxDASA", "ProxGT", "SPPDM"),
+        "proxmesh.algorithms",
+    ),
     **dict.fromkeys(
         (
             "Box",

@@ -6,7 +6,12 @@ from typing import Any
 
 from proxmesh.errors import InputError
 
-__all__ = ["require_nonnegative", "require_positive", "require_whole"]
+__all__ = [
+    "require_nonnegative",
+    "require_positive",
+    "require_step",
+    "require_whole",
+]
 
 
 def require_positive(who: str, **values: Any) -> None:
@@ -28,6 +33,13 @@ def require_nonnegative(who: str, **values: Any) -> None:
     for name, value in values.items():
         if not (_is_finite(value) and value >= 0):
             raise _refusal(who, name, "finite and not negative", value)
+
+
+def require_step(who: str, **values: Any) -> None:
+    """Refuse a step size that is neither a positive number nor a schedule."""
+    for name, value in values.items():
+        if not callable(value):
+            require_positive(who, **{name: value})
 
 
 def require_whole(who: str, at_least: int, **values: Any) -> None:

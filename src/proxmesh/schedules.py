@@ -9,7 +9,7 @@ from torch import Tensor
 
 from proxmesh.errors import InputError
 
-__all__ = ["Constant", "Power", "Schedule", "constant", "power"]
+__all__ = ["Constant", "Power", "Schedule", "Step", "constant", "power", "scheduled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,19 @@ class Power:
 
 
 Schedule: TypeAlias = Constant | Power
+Step: TypeAlias = float | Constant | Power
+"""A step size as users give it: a plain number is a constant."""
+
+
+def scheduled(step: Step) -> Schedule:
+    """Return the schedule of a step size.
+
+    Examples
+    --------
+    >>> scheduled(0.1)(7)
+    0.1
+    """
+    return Constant(float(step)) if isinstance(step, int | float) else step
 
 
 def constant(value: float) -> Constant:

@@ -164,7 +164,7 @@ class Cost:
     vectors: int  # p-vectors sent to each neighbor
     rounds: int  # exchanges that must wait for one another
     gradients: int  # minibatch gradients computed
-    batch: int | None = None  # their size where it is not the problem's own
+    batch: int | Literal["shard"] | None = None  # their size; None: the problem's own
 
 
 S = TypeVar("S")

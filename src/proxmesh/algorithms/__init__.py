@@ -1,11 +1,51 @@
 """The methods, one file each; a step reads like its equations."""
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, final
 
+from proxmesh.algorithms.deepstorm import DEEPSTORM
+from proxmesh.algorithms.dpsgd import DPSGD
+from proxmesh.algorithms.dsgt import DSGT
 from proxmesh.algorithms.hsm_admm import HSMADMM, HSMADMMState
+from proxmesh.algorithms.prox_dasa import ProxDASA
+from proxmesh.algorithms.prox_gt import ProxGT
+from proxmesh.algorithms.sppdm import SPPDM
 
-__all__ = ["ALGORITHMS", "HSMADMM", "HSMADMMState"]
+__all__ = [
+    "ALGORITHMS",
+    "DEEPSTORM",
+    "DPSGD",
+    "DSGT",
+    "HSMADMM",
+    "SPPDM",
+    "HSMADMMState",
+    "Method",
+    "ProxDASA",
+    "ProxGT",
+]
 
-ALGORITHMS: Mapping[str, type[Any]] = {"hsm-admm": HSMADMM}
+
+@final
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A class and the fields that its command-line name fixes."""
+
+    kind: type[Any]
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+
+ALGORITHMS: Mapping[str, Method] = {
+    "d-psgd": Method(DPSGD),
+    "deepstorm-v1": Method(DEEPSTORM, {"version": 1}),
+    "deepstorm-v2": Method(DEEPSTORM, {"version": 2}),
+    "dsgt": Method(DSGT),
+    "hsm-admm": Method(HSMADMM),
+    "prox-dasa": Method(ProxDASA, {"tracking": False}),
+    "prox-dasa-gt": Method(ProxDASA, {"tracking": True}),
+    "prox-gt-sa": Method(ProxGT, {"estimator": "sa"}),
+    "prox-gt-sr-e": Method(ProxGT, {"estimator": "sr-e"}),
+    "prox-gt-sr-o": Method(ProxGT, {"estimator": "sr-o"}),
+    "sppdm": Method(SPPDM),
+}
 """Every method by its command-line name."""

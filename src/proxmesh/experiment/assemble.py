@@ -67,7 +67,7 @@ class Job:
 def assemble(config: Config) -> Job:
     """Build everything a run needs; every wrong name or value is found here."""
     with config.building("algorithm"):
-        algorithm = _built("algorithm", ALGORITHMS, config.algorithm)
+        algorithm = _algorithm(config)
     with config.building("graph"):
         graph = build_graph(config)
     with config.building("regularizer"):
@@ -112,6 +112,18 @@ def _built(kind: str, known: Mapping[str, Any], section: Any) -> Any:
     build = _named(kind, known, section.name)
     beside = [key for key in type(section).model_fields if key != "name"]
     return call(f"{kind} `{section.name}`", build, section.options, beside=beside)
+
+
+def _algorithm(config: Config) -> Any:
+    name, options = config.algorithm.name, config.algorithm.options
+    method = _named("algorithm", ALGORITHMS, name)
+    for key, value in method.fixed.items():
+        if options.setdefault(key, value) != value:
+            raise InputError(
+                f"algorithm `{name}` has `{key}` = {value}, got {options[key]}. Leave "
+                "it out, or choose another algorithm."
+            )
+    return call(f"algorithm `{name}`", method.kind, options)
 
 
 def _dataset(config: Config) -> Dataset:

@@ -17,6 +17,7 @@ class Ledger:
 
     algorithm: Algorithm[Any]
     batch_size: int
+    shard_size: float  # mean over agents
     vector_bytes: int  # of one vector over every directed edge
     gradients: int = 0
     vectors: int = 0
@@ -29,6 +30,7 @@ class Ledger:
         ledger = Ledger(
             algorithm=algorithm,
             batch_size=getattr(problem, "batch_size", 1),
+            shard_size=getattr(problem, "num_samples", len(x)) / len(x),
             vector_bytes=x.shape[1] * x.element_size() * world.num_links,
         )
         for iteration in range(k + 1):
@@ -38,7 +40,8 @@ class Ledger:
     def add(self, k: int) -> None:
         """Count iteration k."""
         cost = self.algorithm.cost(k)
-        self.gradients += cost.gradients * (cost.batch or self.batch_size)
+        size = self.shard_size if cost.batch == "shard" else cost.batch
+        self.gradients += round(cost.gradients * (size or self.batch_size))
         self.vectors += cost.vectors
 
     def row(self) -> dict[str, float]:
