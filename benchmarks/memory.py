@@ -66,7 +66,7 @@ class FromTheFirstRow:
         self.baseline = 0
         self._state = state_bytes(agents)
 
-    def on_step(self, k: int) -> None:
+    def on_step(self, k: int, seconds: float) -> None:
         """Watch nothing."""
 
     def on_row(self, row: Mapping[str, float]) -> None:

@@ -36,7 +36,7 @@ def main() -> pm.Result:
         loss=nn.functional.cross_entropy,
         shards=hospitals,
         test=data.test,
-        regularizer=pm.Only(pm.GroupLasso(2e-3), "inside.*"),
+        regularizer=pm.Only(pm.GroupLasso(5e-3), "inside.*"),
         batch_size=4,
     )
     links = nx.barbell_graph(3, 1)

@@ -112,6 +112,10 @@ def test_target_stops_early(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "--config", "missing.toml"], "config `missing.toml` cannot be read"),
         (["run", "--dataset", "missing.csv"], "`missing.csv` does not exist"),
         (["run", "--graph", "missing.txt"], "graph file `missing.txt` cannot be read"),
+        (["run", "--steps", "10", "--steps", "abc"], "got 'abc'"),
+        (["run", "--threads", "100000"], "must be less than or equal to 1024"),
+        (["run", "--dataset", "."], "is a folder"),
+        (["run", "--dataset", "mnist", "--data-dir", "no"], "folder `no` does not"),
         (["rum"], "No such command 'rum'"),
         (["graph", "star", "--agents", "1"], "needs at least 2 agents, got n=1"),
         (["graph", "star", "--graph", "ring"], "differ"),
@@ -211,6 +215,32 @@ def test_data_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert "a9a: sha256 of both LIBSVM files as published" in capsys.readouterr().out
     assert call("data", "fetch", "digits") == 0
     assert "nothing to fetch" in capsys.readouterr().out
+
+
+def test_bare_command_is_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call() == 0
+    assert capsys.readouterr().out.startswith("Usage: proxmesh")
+
+
+def test_own_files_are_found_again_from_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [f"{i % 7},{i % 5},{i % 2}" for i in range(60)]
+    Path("mine.csv").write_text("\n".join(rows) + "\n")
+    Path("links.txt").write_text("0 1\n1 2\n")
+    task = ["--dataset", "mine.csv", "--graph", "links.txt", "--agents", "3"]
+    assert call("run", *task, "--steps", "2", "--batch", "4", "--out", "a") == 0
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert call("run", "--config", "../a/config.toml", "--out", "b", "--quiet") == 0
+
+
+def test_a_reader_that_leaves_does_not_stop_the_run(tmp_path: Path) -> None:
+    command = (
+        f"{sys.executable} -m proxmesh run {' '.join(SMALL)} --out piped | head -1"
+    )
+    subprocess.run(command, shell=True, check=True, capture_output=True, cwd=tmp_path)
+    assert (tmp_path / "piped/summary.json").exists()
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

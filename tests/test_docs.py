@@ -39,10 +39,16 @@ def test_the_example_of_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
     "file", sorted((ROOT / "examples").glob("*.py")), ids=lambda f: f.name
 )
 def test_examples_run_and_are_short(file: Path) -> None:
-    assert len(file.read_text().splitlines()) <= 65
+    assert len(file.read_text().splitlines()) <= 70
     result = runpy.run_path(str(file))["main"]()
     assert result.outcome is pm.Outcome.FINISHED
     assert result.final["stationarity"] < 0.05 * result.history["stationarity"][0]
+
+
+def test_pages_include_the_examples() -> None:
+    own = (ROOT / "docs/own.md").read_text()
+    for file in (ROOT / "examples").glob("*.py"):
+        assert f'--8<-- "examples/{file.name}"' in own
 
 
 def test_every_column_graph_split_and_data_set_is_documented() -> None:

@@ -400,3 +400,12 @@ def test_refusals_in_one_complete_line(
 def test_one_agent_is_no_network(kind: str, n: int) -> None:
     found = message_of(lambda: graphs.make(kind, n))
     assert found == f"graph `{kind}` needs at least 2 agents, got n={n}."
+
+
+def test_an_edge_file_from_1_is_pointed_out(tmp_path: Path) -> None:
+    file = tmp_path / "links.txt"
+    file.write_text("1 2\n2 3\n")
+    with pytest.raises(
+        InputError, match="numbers its agents from 1; agents count from 0"
+    ):
+        graphs.from_file(file)

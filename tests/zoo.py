@@ -99,11 +99,15 @@ class GoldenQuadratics:
         del batch
         return self.a * (x - self.t)
 
+    def prox(self, z: Tensor, step: Any) -> Tensor:
+        return L1(0.5).prox(z, step)
+
+
+class GoldenWithOptions(GoldenQuadratics):
+    """The same with the optional methods that DSGT and ProxGT-SR-E need."""
+
     def full_grad(self, x: Tensor) -> Tensor:
         return self.grad(x, None)
 
     def subgrad(self, x: Tensor) -> Tensor:
         return L1(0.5).subgrad(x)
-
-    def prox(self, z: Tensor, step: Any) -> Tensor:
-        return L1(0.5).prox(z, step)

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from proxmesh.problems import SquaredL2 as SquaredL2
     from proxmesh.problems import datasets as datasets
     from proxmesh.problems import models as models
+    from proxmesh.types import Cost as Cost
 
 _MODULES = {
     "datasets": "proxmesh.problems.datasets",
@@ -49,6 +50,7 @@ _MODULES = {
     "schedules": "proxmesh.schedules",
 }
 _HOMES = {
+    "Cost": "proxmesh.types",
     "Graph": "proxmesh.graphs",
     "InputError": "proxmesh.errors",
     "Notice": "proxmesh.errors",

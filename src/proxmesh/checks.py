@@ -63,4 +63,5 @@ def _is_whole(value: Any, at_least: int) -> bool:
 
 def _refusal(who: str, name: str, needed: str, value: Any) -> InputError:
     place = f"{who}: " if who else ""
-    return InputError(f"{place}`{name}` must be {needed}, got {value}.")
+    shown = repr(value) if isinstance(value, str) else value
+    return InputError(f"{place}`{name}` must be {needed}, got {shown}.")

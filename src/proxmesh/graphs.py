@@ -204,7 +204,7 @@ def topology(build: Build) -> Build:
     @wraps(build)
     def checked(n: int, *args: Any, **options: Any) -> Graph:
         if not (isinstance(n, int | np.integer) and n >= 2):
-            raise InputError(f"graph `{name}` needs at least 2 agents, got n={n}.")
+            raise InputError(f"graph `{name}` needs at least 2 agents, got n={n!r}.")
         return build(n, *args, **options)
 
     CONSTRUCTORS[name] = checked
@@ -252,6 +252,10 @@ def from_file(file: str | Path) -> Graph:
         edges.append((int(words[0]), int(words[1])))
     if not edges:
         raise InputError(f"graph file `{file}` holds no edge; write one `i j` a line.")
+    if min(map(min, edges)) == 1:
+        raise InputError(
+            f"graph file `{file}` numbers its agents from 1; agents count from 0."
+        )
     return from_edges(edges)
 
 

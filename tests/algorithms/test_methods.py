@@ -9,7 +9,7 @@ import pytest
 import reference
 import torch
 from torch import Tensor
-from zoo import GoldenQuadratics, Quadratics
+from zoo import GoldenWithOptions, Quadratics
 
 import proxmesh as pm
 from proxmesh.algorithms import ALGORITHMS
@@ -190,7 +190,7 @@ def test_step_is_the_literal_method_with_noisy_gradients(name: str, kind: str) -
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden_values(name: str) -> None:
     algorithm, third, reached = GOLDEN[name]
-    problem, graph = GoldenQuadratics(), pm.graphs.star(4)
+    problem, graph = GoldenWithOptions(), pm.graphs.star(4)
     states = iterate(algorithm, problem, graph, problem.x0, 3)
     assert states[3].x[:, 0].tolist() == pytest.approx(third, abs=PRINTED)
     world, state = pm.connect(graph), states[3]

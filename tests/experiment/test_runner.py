@@ -1,5 +1,6 @@
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import networkx as nx
 import pandas as pd
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, load_model
 from torch import nn
 from zoo import GoldenQuadratics, Quadratics
 
@@ -84,8 +85,10 @@ def test_going_on_from_a_result_equals_one_run() -> None:
     whole = pm.solve(problem, pm.HSMADMM(), graph, steps=40, eval_every=10)
     first = pm.solve(problem, pm.HSMADMM(), graph, steps=20, eval_every=10)
     second = pm.solve(
-        problem, pm.HSMADMM(), graph, steps=20, eval_every=10, state=first.state
+        problem, pm.HSMADMM(), graph, steps=20, eval_every=10, state=first
     )
+    with pytest.raises(pm.InputError, match="both given"):
+        pm.solve(problem, pm.HSMADMM(), graph, 1, state=first.state, x0=first.state.x)
     assert same(second.history, whole.history.iloc[2:].reset_index(drop=True))
     assert torch.equal(second.state.x, whole.state.x)
 
@@ -134,7 +137,8 @@ def test_divergence_names_iteration_agent_and_remedy() -> None:
     algorithm = pm.HSMADMM(c_rho=1.0, c_eta=0.6)
     graph = pm.graphs.ring(6)
     x0 = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
-    result = pm.solve(problem, algorithm, graph, steps=2000, eval_every=500, x0=x0)
+    with pytest.warns(pm.Notice, match="the run diverged at iteration"):
+        result = pm.solve(problem, algorithm, graph, steps=2000, eval_every=500, x0=x0)
     assert result.outcome is pm.Outcome.DIVERGED
     assert result.history["iteration"].tolist() == [0]
     assert "raise `c_eta` to 1.5 or more" in result.message
@@ -150,6 +154,7 @@ def test_divergence_names_iteration_agent_and_remedy() -> None:
     assert torch.isfinite(result.state.x).all()
 
 
+@pytest.mark.filterwarnings("ignore:the run diverged")
 def test_divergence_of_one_agent_is_blamed_on_it() -> None:
     class Exploding(Quadratics):
         poison = 0.0  # the first number of the batch whose gradient is spoiled
@@ -178,7 +183,8 @@ def test_divergence_of_one_agent_is_blamed_on_it() -> None:
 
 def test_interruption_keeps_what_was_computed(tmp_path: Path) -> None:
     class Interrupting:
-        def on_step(self, k: int) -> None:
+        def on_step(self, k: int, seconds: float) -> None:
+            assert seconds > 0
             if k == 25:
                 raise KeyboardInterrupt
 
@@ -284,9 +290,14 @@ def test_any_networkx_graph_and_any_problem_will_do() -> None:
         ({"metrics": {"norm": len}}, "`norm` is a column already"),
         ({"algorithm": pm.HSMADMM}, "is a class. Build it: `HSMADMM(...)`."),
         ({"graph": "ring"}, "`graph` is a str. Use `pm.graphs.ring(8)`"),
-        ({"x0": torch.zeros(4, 3)}, "rows have 3 columns but the model has 134"),
+        ({"x0": torch.zeros(4, 3)}, "`x0` has 3 columns but the model has 134"),
         ({"x0": torch.full((4, 134), torch.nan)}, "`x0` is not finite in row 0"),
         ({"x0": torch.zeros(5, 134)}, "but this process holds 4 agents"),
+        ({"steps": "10"}, "`steps` must be a whole number of at least 1, got '10'."),
+        ({"target": ["norm"]}, "`target` must map columns to values"),
+        ({"metrics": {"a": 3}}, "`metrics` must map names to functions"),
+        ({"callbacks": print}, "`callbacks` must be a list of functions"),
+        ({"state": 3}, "`state` is a int. Give the `state` of a result."),
         ({"init": "random"}, "unknown init `random`"),
         ({"engine": "mpy"}, "unknown engine `mpy`"),
     ],
@@ -330,6 +341,7 @@ def test_what_cannot_be_compiled_runs_eagerly_with_a_notice() -> None:
     assert result.outcome is pm.Outcome.FINISHED
 
 
+@pytest.mark.filterwarnings("ignore:the run diverged")
 def test_a_replay_from_a_file_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = Quadratics.random(6, 3, 0.0, seed=0)
     x0 = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
@@ -353,6 +365,7 @@ def test_a_replay_from_a_file_says_the_same(monkeypatch: pytest.MonkeyPatch) -> 
     assert torch.equal(in_memory[1], in_a_file[1])
 
 
+@pytest.mark.filterwarnings("ignore:the run diverged")
 def test_a_run_whose_estimator_breaks_at_the_end_has_not_finished() -> None:
     class Broken(Quadratics):
         def grad(self, x: torch.Tensor, batch: torch.Tensor) -> torch.Tensor:
@@ -373,6 +386,7 @@ def test_a_run_whose_estimator_breaks_at_the_end_has_not_finished() -> None:
     assert int(result.state.k) == 5
 
 
+@pytest.mark.filterwarnings("ignore:the run diverged")
 def test_a_first_gradient_that_is_not_finite() -> None:
     problem = Quadratics.random(4, 2, 0.1, seed=0)
     problem.b[1] = torch.inf
@@ -436,3 +450,58 @@ def test_constraints_leave_the_objective_blank_and_the_summary_valid(
         (tmp_path / "run/summary.json").read_text(), parse_constant=pytest.fail
     )
     assert summary["final"]["kkt"] > 0
+
+
+def test_tied_weights_are_trained_and_saved(tmp_path: Path) -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(30, 30), nn.Linear(30, 30)
+            self.b.weight = self.a.weight
+            self.out = nn.Linear(30, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            scores: torch.Tensor = self.out(torch.tanh(self.b(self.a(x))))
+            return scores
+
+    data = pm.datasets.breast_cancer()
+    problem = pm.LearningProblem(
+        Tied(), nn.functional.cross_entropy, data.split(4), regularizer=pm.L1(1e-3)
+    )
+    assert problem.p == 30 * 30 + 30 + 30 + 62
+    result = pm.solve(
+        problem, pm.HSMADMM(), pm.graphs.ring(4), steps=5, out=tmp_path / "run"
+    )
+    model, twin = result.model, Tied()
+    assert isinstance(model, Tied)
+    assert model.a.weight is model.b.weight
+    load_model(twin, str(tmp_path / "run/model.safetensors"))
+    assert torch.equal(twin.b.weight, model.a.weight)
+
+
+def test_a_step_that_does_not_count_is_found() -> None:
+    @dataclass(frozen=True)
+    class Stuck:
+        def init(self, x0: torch.Tensor, problem: Any, network: Any) -> Any:
+            return pm.DPSGD().init(x0, problem, network)
+
+        def step(self, state: Any, problem: Any, network: Any) -> Any:
+            del problem, network
+            return state
+
+        def cost(self, k: int) -> pm.Cost:
+            del k
+            return pm.Cost(0, 0, 0)
+
+    with pytest.raises(pm.InputError, match="must return a state with k"):
+        pm.solve(classifier(), Stuck(), pm.graphs.ring(4), steps=5)
+
+
+def test_what_is_shown_is_short() -> None:
+    problem = classifier()
+    result = pm.solve(problem, pm.HSMADMM(), pm.graphs.ring(4), steps=5)
+    assert repr(result).startswith("Result(finished: 5 iterations. iteration=5, ")
+    assert "134 parameters, 4 agents" in repr(problem)
+    assert repr(pm.datasets.digits()) == (
+        "Dataset(digits: 1,347 training samples of 64 features, 10 classes)"
+    )

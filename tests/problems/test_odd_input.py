@@ -149,3 +149,20 @@ def test_one_agent_s_batch_beyond_the_chunk_is_split() -> None:
     x, batch = whole.x0(), whole.sample(1, size=30)
     torch.testing.assert_close(whole.grad(x, batch), split.grad(x, batch))
     torch.testing.assert_close(whole.full_grad(x), split.full_grad(x))
+
+
+def test_a_loss_that_would_broadcast() -> None:
+    shards = [(torch.randn(9, 4), torch.randn(9)) for _ in range(3)]
+    refused(
+        lambda: LearningProblem(nn.Linear(4, 1), F.mse_loss, shards, batch_size=2),
+        "does not fit the samples",
+        "Using a target size",
+    )
+
+
+def test_shards_by_name() -> None:
+    named = {"north": shards_of(5)[0], "south": shards_of(5)[0]}
+    refused(
+        lambda: LearningProblem(nn.Linear(4, 3), F.cross_entropy, named),  # type: ignore[arg-type]
+        "has the key 'north'; agents are numbered from 0.",
+    )

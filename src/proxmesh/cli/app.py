@@ -53,6 +53,9 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         complain(str(error))
         sys.exit(2)
     except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(error.format_message())
+            sys.exit(0)
         complain(_one_line(error, sys.argv if arguments is None else arguments))
         sys.exit(2)
     except (typer.Abort, KeyboardInterrupt):
@@ -72,7 +75,5 @@ def _one_line(error: Any, arguments: list[str]) -> str:
 def _value_of(parameter: Any, arguments: list[str]) -> str | None:
     """Find what was typed for a parameter; typer's messages leave it out."""
     names = getattr(parameter, "opts", [])
-    for name, following in pairwise(arguments):
-        if name in names:
-            return following
-    return None
+    typed = [value for name, value in pairwise(arguments) if name in names]
+    return typed[-1] if typed else None

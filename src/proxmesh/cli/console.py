@@ -1,6 +1,9 @@
 """How the command line speaks: results to stdout, everything else to stderr."""
 
+import os
+import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -9,7 +12,17 @@ from proxmesh.errors import Notice
 
 __all__ = ["complain", "console", "show_notices"]
 
-console = Console(highlight=False, soft_wrap=True)
+
+class PatientConsole(Console):
+    """A console that falls silent when its reader has gone; the run goes on."""
+
+    def on_broken_pipe(self) -> None:
+        """Print into nothing from now on."""
+        self.file = Path(os.devnull).open("w")  # noqa: SIM115 - open until the end
+        sys.stdout = self.file
+
+
+console = PatientConsole(highlight=False, soft_wrap=True)
 
 
 def complain(message: str) -> None:

@@ -1,6 +1,5 @@
 """Progress of a run: a live bar on a terminal, plain lines in a pipe, or silence."""
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -37,12 +36,10 @@ class LiveProgress:
     def __init__(self, bar: Progress, steps: int) -> None:
         self._bar = bar
         self._task = bar.add_task("", total=steps, speed="", numbers="")
-        self._begin = time.monotonic()
 
-    def on_step(self, k: int) -> None:
+    def on_step(self, k: int, seconds: float) -> None:
         """Move the bar."""
-        speed = k / max(time.monotonic() - self._begin, 1e-9)
-        self._bar.update(self._task, completed=k, speed=f"{speed:.0f} it/s")
+        self._bar.update(self._task, completed=k, speed=speed(k, seconds))
 
     def on_row(self, row: Mapping[str, float]) -> None:
         """Show the current numbers."""
@@ -54,17 +51,21 @@ class PlainProgress:
 
     def __init__(self, steps: int) -> None:
         self._steps = steps
-        self._begin = time.monotonic()
 
-    def on_step(self, k: int) -> None:
+    def on_step(self, k: int, seconds: float) -> None:
         """Say nothing between evaluations."""
 
     def on_row(self, row: Mapping[str, float]) -> None:
         """Print the current numbers."""
         k = int(row["iteration"])
-        speed = k / max(time.monotonic() - self._begin, 1e-9)
         width = len(str(self._steps))
-        console.print(f"{k:>{width}}/{self._steps}  {numbers(row)}  {speed:.0f} it/s")
+        line = f"{k:>{width}}/{self._steps}  {numbers(row)}  {speed(k, row['seconds'])}"
+        console.print(line.rstrip())
+
+
+def speed(k: int, seconds: float) -> str:
+    """Iterations in a second of computing, evaluation left out."""
+    return f"{k / seconds:.0f} it/s" if seconds > 0 else ""
 
 
 def numbers(row: Mapping[str, float]) -> str:

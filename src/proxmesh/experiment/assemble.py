@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, final
 
 import torch
@@ -213,6 +214,10 @@ def _complete(
     run["eval_every"] = run["eval_every"] or _eval_every(run["steps"], problem)
     run["threads"] = run["threads"] or _threads(problem)
     tree["algorithm"] |= dataclasses.asdict(algorithm)
+    for section in ("data", "graph"):  # own files: found again from any folder
+        file = Path(tree[section]["name"])
+        if file.is_file():
+            tree[section]["name"] = str(file.resolve())
     tree["model"] = {**_defaults(MODELS[model]), **tree["model"], "name": model}
     tree["regularizer"] = _with_weight(config.regularizer).model_dump()
     if config.data.name in DATASETS:

@@ -106,7 +106,7 @@ class RunSection(Closed):
     kkt: bool = True
     engine: str = "auto"
     compile: Literal["on", "off"] = "off"
-    threads: Count | None = None
+    threads: Annotated[int, Field(ge=1, le=1024, strict=True)] | None = None
     dtype: Literal["float32", "float64"] = "float32"
     device: str = "cpu"
     vectorize: bool | Literal["auto"] = "auto"

@@ -13,13 +13,16 @@ import numpy as np
 import pandas as pd
 import tomli_w
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save_model
 from torch import Tensor, nn
 
 from proxmesh.errors import InputError
 from proxmesh.metrics import COLUMNS
 
 __all__ = ["Outcome", "Result", "RunFolder", "machine", "table"]
+
+
+COUNTS = ("iteration", "gradients", "vectors_sent", "bytes_sent")
 
 
 class Outcome(StrEnum):
@@ -32,7 +35,7 @@ class Outcome(StrEnum):
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Result:
     """Everything a run found."""
 
@@ -48,7 +51,14 @@ class Result:
         """The last row of the history, where its numbers are finite."""
         last = self.history.iloc[-1] if len(self.history) else pd.Series(dtype=float)
         finite = last[np.isfinite(last.to_numpy(float))]
-        return {str(name): float(value) for name, value in finite.items()}
+        return {
+            str(name): int(value) if name in COUNTS else float(value)
+            for name, value in finite.items()
+        }
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{k}={v:.4g}" for k, v in self.final.items())
+        return f"Result({self.outcome}: {self.message} {shown})"
 
     @property
     def model(self) -> nn.Module | None:
@@ -60,9 +70,14 @@ class Result:
         """The model at the average of the rows out of the prox; None without them."""
         return self._module("sparse")
 
-    def save(self, folder: str | Path, config: Mapping[str, Any] | None = None) -> Path:
-        """Write a run folder; refuse one that already holds a run."""
-        run = RunFolder.create(Path(folder))
+    def save(
+        self,
+        folder: str | Path,
+        config: Mapping[str, Any] | None = None,
+        force: bool = False,
+    ) -> Path:
+        """Write a run folder; refuse one that already holds a run unless `force`."""
+        run = RunFolder.create(Path(folder), force)
         if config is not None:
             run.write_config(config)
         run.write_result(self)
@@ -101,7 +116,7 @@ class RunFolder:
         if taken and not force:
             raise InputError(
                 f"folder `{path}` already holds a run ({', '.join(taken)}). Choose "
-                "another `--out`, or overwrite it with `--force`."
+                "another folder, or overwrite it with `--force` (`force=True`)."
             )
 
     @staticmethod
@@ -140,15 +155,13 @@ class RunFolder:
         for name in ("model", "sparse_model"):
             module = getattr(result, name)
             if module is not None:
-                weights = {k: v.contiguous() for k, v in module.state_dict().items()}
-                save_file(weights, self.path / f"{name}.safetensors")
+                save_model(module, str(self.path / f"{name}.safetensors"))
 
 
 def table(rows: list[Mapping[str, float]], columns: list[str]) -> pd.DataFrame:
     """Return rows as a table with fixed columns and whole numbers where they belong."""
     frame = pd.DataFrame(rows, columns=columns)
-    counts = ["iteration", "gradients", "vectors_sent", "bytes_sent"]
-    return frame.astype({c: "int64" for c in counts if c in columns})
+    return frame.astype({c: "int64" for c in COUNTS if c in columns})
 
 
 def machine() -> dict[str, Any]:

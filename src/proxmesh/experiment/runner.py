@@ -38,8 +38,8 @@ Step: TypeAlias = Callable[[Any], Any]
 class Observer(Protocol):
     """Watches a run without touching it: a progress bar, a log."""
 
-    def on_step(self, k: int) -> None:
-        """Iteration k is finished."""
+    def on_step(self, k: int, seconds: float) -> None:
+        """Iteration k is finished, after these seconds of computing."""
         ...
 
     def on_row(self, row: Mapping[str, float]) -> None:
@@ -77,7 +77,7 @@ def solve(
     steps
         Iterations to make; with `state`, further ones.
     state
-        Where to go on from: the `state` of an earlier result. Counts of gradients
+        Where to go on from: an earlier result, or its `state`. Counts of gradients
         and traffic go on, the clock starts anew.
     x0, init
         Initial rows, or how the problem makes them: ``"same"`` or ``"different"``.
@@ -87,13 +87,16 @@ def solve(
         Iterations between evaluations; a fortieth of `steps` if not given.
     target
         Stop at the first evaluation after the start where a column has reached a
-        value, such as ``{"stationarity": 1e-3}``; accuracies come from below.
+        value, such as ``{"stationarity": 1e-3}``; accuracies come from below. Of
+        several targets one is enough.
     metrics
         Own columns, ``name -> f(state, problem)``; f sees this process's agents.
     kkt
         Evaluate the KKT residual too, one more pass over the training data.
     callbacks, observer
-        Called after every evaluation; watching every step.
+        ``callback(row, state)`` is called after every evaluation but the first; when
+        one returns True the run stops with the outcome `target reached`. The observer
+        watches every step and row.
     compile
         Compile the whole step with `torch.compile` first.
     out, config, force
@@ -118,8 +121,11 @@ def solve(
     >>> str(result.outcome), result.final["test_accuracy"] > 0.9
     ('finished', True)
     """
+    require_whole("", 1, steps=steps, eval_every=eval_every)
     every = max(1, steps // DEFAULT_EVALUATIONS) if eval_every is None else eval_every
-    require_whole("", 1, steps=steps, eval_every=every)
+    state = state.state if isinstance(state, Result) else state
+    _require_start(state, x0)
+    _require_callable(metrics or {}, callbacks)
     _require_methods(problem, algorithm)
     _require_metrics(target or {}, metrics or {})
     if out is not None:
@@ -127,7 +133,7 @@ def solve(
     rows = x0 if state is None else state.x
     world, problem = _joined(problem, graph, engine, rows)
     if rows is not None:
-        _require_width(rows, problem, world)
+        _require_width(rows, problem, world, "x0" if state is None else "state.x")
     if state is None:
         state = algorithm.init(problem.x0(init) if x0 is None else x0, problem, world)
     return_large_blocks(state.x)
@@ -194,9 +200,14 @@ class _Run:
                 self.seconds += time.perf_counter() - clock
                 self.ledger.add(k)
                 if self.observer is not None:
-                    self.observer.on_step(k)
+                    self.observer.on_step(k, self.seconds)
                 if (k - begin) % every and k != end:
                     continue
+                if int(state.k) != k:
+                    raise InputError(
+                        f"`{type(self.algorithm).__name__}.step` must return a state "
+                        f"with k + 1; after iteration {k} it has {int(state.k)}."
+                    )
                 if not self._evaluate(state):
                     return self._diverged(good.get(), k)
                 good.keep(state)
@@ -269,6 +280,8 @@ class _Run:
 
         remedy = getattr(self.algorithm, "remedy", lambda: "Shorten the step.")()
         message = post_mortem(good, step, last, self.world, remedy)
+        if self.observer is None:  # nobody watches: a returned result is easily unread
+            warnings.warn(f"the run diverged {message}", Notice, stacklevel=4)
         return self._result(Outcome.DIVERGED, message, good)
 
     def _result(self, outcome: Outcome, message: str, state: Any) -> Result:
@@ -347,7 +360,9 @@ def _require_methods(problem: Any, algorithm: Any) -> None:
             )
 
 
-def _require_metrics(target: Mapping[str, Any], own: Mapping[str, Metric]) -> None:
+def _require_metrics(target: Any, own: Mapping[str, Metric]) -> None:
+    if not isinstance(target, Mapping):
+        raise InputError(f"`target` must map columns to values, got {target!r}.")
     for name in own:
         if name in COLUMNS:
             raise InputError(f"`metrics`: `{name}` is a column already. Rename it.")
@@ -358,12 +373,30 @@ def _require_metrics(target: Mapping[str, Any], own: Mapping[str, Metric]) -> No
             raise InputError(f"`target` of `{name}` must be a number, got {value}.")
 
 
-def _require_width(x: torch.Tensor, problem: Any, world: World) -> None:
-    require_fit(x, world)
+def _require_start(state: Any, x0: Any) -> None:
+    if state is not None and x0 is not None:
+        raise InputError(
+            "`state` and `x0` are both given; a run starts at one of them."
+        )
+    if state is not None and not (hasattr(state, "k") and hasattr(state, "x")):
+        raise InputError(
+            f"`state` is a {type(state).__name__}. Give the `state` of a result."
+        )
+
+
+def _require_callable(own: Any, callbacks: Any) -> None:
+    if not isinstance(own, Mapping) or not all(map(callable, own.values())):
+        raise InputError("`metrics` must map names to functions f(state, problem).")
+    if callable(callbacks) or not all(map(callable, callbacks)):
+        raise InputError("`callbacks` must be a list of functions f(row, state).")
+
+
+def _require_width(x: torch.Tensor, problem: Any, world: World, name: str) -> None:
+    require_fit(x, world, name)
     p = getattr(problem, "p", x.shape[1])
     if x.shape[1] != p:
         raise InputError(
-            f"rows have {x.shape[1]} columns but the model has {p} trainable "
+            f"`{name}` has {x.shape[1]} columns but the model has {p} trainable "
             "parameters."
         )
 

@@ -55,7 +55,7 @@ Arrays = tuple[NDArray[Any], NDArray[Any]]
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Dataset:
     """A labeled training set, with a test set where there is one."""
 
@@ -64,6 +64,12 @@ class Dataset:
     targets: Tensor  # [N] int64
     num_classes: int
     test: tuple[Tensor, Tensor] | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"Dataset({self.name}: {len(self.inputs):,} training samples of "
+            f"{self.features} features, {self.num_classes} classes)"
+        )
 
     @property
     def features(self) -> int:

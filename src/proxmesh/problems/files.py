@@ -26,6 +26,8 @@ TEST_KEYS = (
 
 def read(path: Path, label: str | None = None) -> tuple[Arrays, Arrays | None]:
     """Return (inputs, labels), and the test part where the file holds one."""
+    if path.is_dir():
+        raise InputError(f"dataset `{path}` is a folder. Name a file in it.")
     if not path.is_file():
         raise InputError(f"dataset `{path}` does not exist.")
     try:

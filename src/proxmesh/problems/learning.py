@@ -102,6 +102,13 @@ class LearningProblem:
         if not callable(shards):
             self._open(_agents_of(shards))
 
+    def __repr__(self) -> str:
+        held = f"{len(self.agents)} agents" if hasattr(self, "agents") else "not opened"
+        return (
+            f"LearningProblem({type(self._model).__name__} with {self.p:,} parameters, "
+            f"{held}, batch_size={self.batch_size}, {self.regularizer})"
+        )
+
     # -- the agents of this process ----------------------------------------------
 
     def local(self, agents: Sequence[int]) -> "LearningProblem":
@@ -427,6 +434,12 @@ def _agents_of(shards: Any) -> tuple[int, ...]:
     if not len(shards):
         raise InputError("LearningProblem: `shards` is empty; every agent needs one.")
     if isinstance(shards, Mapping):
+        strange = [agent for agent in shards if not isinstance(agent, int)]
+        if strange:
+            raise InputError(
+                f"LearningProblem: `shards` has the key {strange[0]!r}; agents are "
+                "numbered from 0."
+            )
         return tuple(sorted(shards))
     return tuple(range(len(shards)))
 

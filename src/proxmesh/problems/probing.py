@@ -1,5 +1,6 @@
 """Does this model fit this loss and this data? Asked once, on a few samples."""
 
+import warnings
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -61,11 +62,13 @@ def _tried(model: nn.Module, loss: Loss, few: Samples) -> tuple[Tensor, Tensor]:
     """Run model and loss as the problem will, on copies of the parameters."""
     weights = Layout.of(model)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), warnings.catch_warnings():
+            # Of a loss that broadcasts [n, 1] against [n]: never what was meant.
+            warnings.filterwarnings("error", "Using a target size", UserWarning)
             row = weights.unflatten(weights.flatten(model))
             outputs = functional_call(model, row, few.inputs)
             value = loss(outputs, few.targets)
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+    except (RuntimeError, ValueError, TypeError, IndexError, UserWarning) as error:
         shapes = ", ".join(str(tuple(x.shape)) for x in few.inputs)
         reason = str(error).strip().splitlines()[0].rstrip(".")
         raise InputError(

@@ -53,13 +53,15 @@ def draw_graph(graph: Graph, file: Path) -> Path:
         raise InputError(
             f"picture `{file}` has no known format. Use one of: {', '.join(FORMATS)}."
         )
-    drawn = graph.to_networkx()
+    drawn, positions = graph.to_networkx(), _positions(graph)
+    around = [e for e in graph.edges if _wraps(graph, positions, e)]
     figure = Figure(figsize=(5, 5), layout="constrained")
     axis = figure.subplots()
     size = 260 * np.sqrt(graph.degrees / graph.degrees.mean()) * min(1, 24 / graph.n)
     nx.draw_networkx(
         drawn,
-        pos=_positions(graph),
+        pos=positions,
+        edgelist=[e for e in graph.edges if e not in around],
         ax=axis,
         with_labels=graph.n <= LABELED_UP_TO,
         node_size=np.maximum(size, 12).tolist(),
@@ -68,6 +70,18 @@ def draw_graph(graph: Graph, file: Path) -> Path:
         font_color="white",
         font_size=8,
         width=0.8,
+    )
+    nx.draw_networkx_edges(
+        drawn,
+        pos=positions,
+        ax=axis,
+        edgelist=around,
+        edge_color=ORANGE,
+        width=0.8,
+        arrows=True,
+        arrowstyle="-",
+        connectionstyle="arc3,rad=0.25",
+        node_size=12,
     )
     axis.set_title(f"{graph}: {len(graph.edges)} edges", fontsize=10)
     axis.set_axis_off()
@@ -102,6 +116,12 @@ def _zoom(axis: Axes, values: "pd.Series[float]", log: bool) -> None:
         axis.set_ylim(low / 2, high * 3)
     else:
         axis.set_ylim(low - 0.05 * (high - low), high + 0.15 * (high - low))
+
+
+def _wraps(graph: Graph, positions: dict[int, Any], edge: tuple[int, int]) -> bool:
+    """Whether an edge of a torus joins two borders: drawn as an arc."""
+    (a, b), (c, d) = positions[edge[0]], positions[edge[1]]
+    return graph.name == "torus" and max(abs(a - c), abs(b - d)) > 1
 
 
 def _positions(graph: Graph) -> dict[int, Any]:
