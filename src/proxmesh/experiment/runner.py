@@ -12,16 +12,23 @@ from typing import Any, Protocol, TypeAlias, final
 import networkx as nx
 import torch
 
-from proxmesh.algorithms.checks import require_fit
 from proxmesh.checks import require_whole
-from proxmesh.errors import InputError, Notice, unknown
+from proxmesh.errors import InputError, Notice
 from proxmesh.experiment.allocator import return_large_blocks
+from proxmesh.experiment.arguments import (
+    require_callable,
+    require_columns,
+    require_metrics,
+    require_parts,
+    require_start,
+    require_width,
+)
 from proxmesh.experiment.divergence import BLOW_UP, is_sound, post_mortem
 from proxmesh.experiment.keeping import LastGood
 from proxmesh.experiment.ledger import Ledger
 from proxmesh.experiment.results import Outcome, Result, RunFolder, ordered, table
 from proxmesh.graphs import Graph
-from proxmesh.metrics import COLUMNS, HIGHER_IS_BETTER, Metric, measure
+from proxmesh.metrics import HIGHER_IS_BETTER, Metric, measure
 from proxmesh.network import connect
 from proxmesh.types import Algorithm, Problem, World
 
@@ -124,16 +131,16 @@ def solve(
     require_whole("", 1, steps=steps, eval_every=eval_every)
     every = max(1, steps // DEFAULT_EVALUATIONS) if eval_every is None else eval_every
     state = state.state if isinstance(state, Result) else state
-    _require_start(state, x0)
-    _require_callable(metrics or {}, callbacks)
-    _require_methods(problem, algorithm)
-    _require_metrics(target or {}, metrics or {})
+    require_start(state, x0)
+    require_callable(metrics or {}, callbacks)
+    require_parts(problem, algorithm)
+    require_metrics(target or {}, metrics or {})
     if out is not None:
         RunFolder.require_free(Path(out), force)
     rows = x0 if state is None else state.x
     world, problem = _joined(problem, graph, engine, rows)
     if rows is not None:
-        _require_width(rows, problem, world, "x0" if state is None else "state.x")
+        require_width(rows, problem, world, "x0" if state is None else "state.x")
     if state is None:
         state = algorithm.init(problem.x0(init) if x0 is None else x0, problem, world)
     return_large_blocks(state.x)
@@ -235,7 +242,7 @@ class _Run:
         if not self.rows:
             self.columns = ordered(list(row))
             self.limit = BLOW_UP * max(1.0, size)
-            _require_columns(self.target, self.columns)
+            require_columns(self.target, self.columns)
             self._open_folder()  # only now: what was wrong has been found
         self.rows.append(row)
         if self.run_folder is not None:
@@ -342,69 +349,3 @@ def _compiled(step: Step, state: Any) -> Step:
         )
         return step
     return compiled
-
-
-def _require_methods(problem: Any, algorithm: Any) -> None:
-    for thing, kind, methods in (
-        (problem, "problem", ("sample", "grad", "prox")),
-        (algorithm, "algorithm", ("init", "step", "cost")),
-    ):
-        if isinstance(thing, type):
-            name = thing.__name__
-            raise InputError(f"{kind} `{name}` is a class. Build it: `{name}(...)`.")
-        missing = [f"`{m}`" for m in methods if not hasattr(thing, m)]
-        if missing:
-            raise InputError(
-                f"`{type(thing).__name__}` is no {kind}: it has no "
-                f"{', '.join(missing)}."
-            )
-
-
-def _require_metrics(target: Any, own: Mapping[str, Metric]) -> None:
-    if not isinstance(target, Mapping):
-        raise InputError(f"`target` must map columns to values, got {target!r}.")
-    for name in own:
-        if name in COLUMNS:
-            raise InputError(f"`metrics`: `{name}` is a column already. Rename it.")
-    for name, value in target.items():
-        if name not in COLUMNS and name not in own:
-            raise unknown("metric", name, [*COLUMNS, *own], of="`target`")
-        if not (isinstance(value, int | float) and math.isfinite(value)):
-            raise InputError(f"`target` of `{name}` must be a number, got {value}.")
-
-
-def _require_start(state: Any, x0: Any) -> None:
-    if state is not None and x0 is not None:
-        raise InputError(
-            "`state` and `x0` are both given; a run starts at one of them."
-        )
-    if state is not None and not (hasattr(state, "k") and hasattr(state, "x")):
-        raise InputError(
-            f"`state` is a {type(state).__name__}. Give the `state` of a result."
-        )
-
-
-def _require_callable(own: Any, callbacks: Any) -> None:
-    if not isinstance(own, Mapping) or not all(map(callable, own.values())):
-        raise InputError("`metrics` must map names to functions f(state, problem).")
-    if callable(callbacks) or not all(map(callable, callbacks)):
-        raise InputError("`callbacks` must be a list of functions f(row, state).")
-
-
-def _require_width(x: torch.Tensor, problem: Any, world: World, name: str) -> None:
-    require_fit(x, world, name)
-    p = getattr(problem, "p", x.shape[1])
-    if x.shape[1] != p:
-        raise InputError(
-            f"`{name}` has {x.shape[1]} columns but the model has {p} trainable "
-            "parameters."
-        )
-
-
-def _require_columns(target: Mapping[str, float], columns: Sequence[str]) -> None:
-    for name in target:
-        if name not in columns:
-            raise InputError(
-                f"`target` names `{name}`, which this problem and algorithm do not "
-                f"provide. Here: {', '.join(columns)}."
-            )
