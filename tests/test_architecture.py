@@ -2,6 +2,9 @@
 
 import ast
 import inspect
+import re
+import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -75,3 +78,26 @@ def test_unknown_names_are_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute `nonsense`"):
         _ = pm.nonsense
     assert "solve" in dir(pm)
+
+
+def test_one_version_everywhere() -> None:
+    root = SOURCE.parents[1]
+    assert version("proxmesh") == pm.__version__
+    assert f'version = "{pm.__version__}"' in (root / "pyproject.toml").read_text()
+    assert f"version: {pm.__version__}" in (root / "CITATION.cff").read_text()
+
+
+def test_constraints_pin_every_dependency() -> None:
+    root = SOURCE.parents[1]
+    text = (root / "constraints.txt").read_text()
+    pinned = {
+        line.split("==")[0].lower().replace("_", "-")
+        for line in text.splitlines()
+        if "==" in line
+    }
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"].values()
+    asked = [*project["dependencies"], *(name for extra in extras for name in extra)]
+    needed = {re.split(r"[\[<>=]", name)[0].lower() for name in asked} - {"proxmesh"}
+    assert needed <= pinned
+    assert "torch==2.13.0\n" in text
