@@ -17,6 +17,7 @@ from proxmesh.problems.probing import Loss, fits_as_classifier
 from proxmesh.problems.regularizers import NoRegularizer, bound
 from proxmesh.problems.sampling import Sampler, derived_seed
 from proxmesh.problems.shards import Samples, Shard, Shards, open_shard, stacked
+from proxmesh.problems.tracing import Traced
 from proxmesh.types import Evaluation
 
 __all__ = ["LearningProblem"]
@@ -38,7 +39,8 @@ class LearningProblem:
         Any module; its frozen parameters stay as they are and out of the rows.
         Running statistics and dropout are refused: f_i must be a function of x.
     loss
-        ``loss(outputs, targets)``, reduced by the mean.
+        ``loss(outputs, targets)``, reduced by the mean; like the model, a pure
+        function, of which the gradient is recorded once and replayed.
     shards
         One ``(inputs, targets)`` or map-style Dataset an agent: a sequence, a mapping
         from agent ids, or a callable ``agent -> shard`` that is opened when needed.
@@ -140,6 +142,7 @@ class LearningProblem:
         self._classifies = fits_as_classifier(
             self._model, self._loss, self._samples, self._test
         )
+        self._stacked_grads = Traced(grad(self._total))
         self._vectorized = self._choose_vectorized(row)
 
     # -- the problem that an algorithm sees ------------------------------------------
@@ -309,36 +312,31 @@ class LearningProblem:
 
     def _grads(self, x: Tensor, batch: Samples) -> Tensor:
         if self._vectorized:
-            # Agents do not share parameters, so the gradient of the sum of their
-            # losses is all their gradients at once, with one plain backward pass.
-            if torch.compiler.is_compiling():  # which traces no autograd.grad
-                gradients: Tensor = grad(self._total)(x, batch)
-                return gradients
-            with torch.enable_grad():
-                rows = x.detach().requires_grad_(True)
-                return torch.autograd.grad(self._total(rows, batch), rows)[0]
+            return self._stacked_grads(x, batch.targets, *batch.inputs)
         one = grad(self._value)
         return torch.stack([one(*each) for each in _by_agent(x, batch)])
 
-    def _total(self, rows: Tensor, batch: Samples) -> Tensor:
-        total: Tensor = self._all(self._value, rows, batch).sum()
+    def _total(self, rows: Tensor, targets: Tensor, *inputs: Tensor) -> Tensor:
+        """Sum of all agents' losses.
+
+        Agents share no parameters, so its gradient is all their gradients at once,
+        with one plain backward pass.
+        """
+        total: Tensor = vmap(self._value)(rows, inputs, targets).sum()
         return total
 
     def _measures(self, x: Tensor, batch: Samples) -> tuple[Tensor, Tensor, Tensor]:
         if self._vectorized:
             with torch.enable_grad():
                 rows = x.detach().requires_grad_(True)
-                values, correct = self._all(self._scored, rows, batch)
+                values, correct = vmap(self._scored)(rows, batch.inputs, batch.targets)
                 gradient = torch.autograd.grad(values.sum(), rows)[0]
             return gradient, values.detach(), correct
         one = grad_and_value(self._scored, has_aux=True)
         found = [one(*each) for each in _by_agent(x, batch)]
-        grads, values, correct = zip(*((g, v, c) for g, (v, c) in found), strict=True)
-        return torch.stack(grads), torch.stack(values), torch.stack(correct)
-
-    @staticmethod
-    def _all(function: Any, rows: Tensor, batch: Samples) -> Any:
-        return vmap(function)(rows, batch.inputs, batch.targets)
+        columns = zip(*((g, v, c) for g, (v, c) in found), strict=True)
+        gradient, values, correct = map(torch.stack, columns)
+        return gradient, values, correct
 
     def _sweep(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Walk over all local samples once: agents [a] and their sample rows [a, m].
