@@ -161,7 +161,7 @@ def test_golden_values() -> None:
     problem = GoldenQuadratics()
     algorithm = pm.HSMADMM(c_rho=1.0, c_eta=2.0, c_a=2.0)
     graph = pm.graphs.star(4)
-    states = iterate(algorithm, problem, graph, problem.x0, steps=20_000)
+    states = iterate(algorithm, problem, graph, problem.x0, steps=6_000)
     golden = {
         1: [0.625, -0.625, 0.9375, 1.0],
         2: [0.6849039925, -0.2306594243, 1.0019930633, 1.0302657072],
@@ -207,7 +207,7 @@ def test_reaches_the_centralized_lasso(kind: str) -> None:
     algorithm = pm.HSMADMM(c_rho=1.0, c_eta=1.6 + largest / 4, c_a=1.0)
     world = pm.connect(graph)
     state = algorithm.init(torch.zeros(graph.n, 6), problem, world)
-    for _ in range(30_000):
+    for _ in range(12_000):
         state = algorithm.step(state, problem, world)
     assert (state.x - solution).abs().max() < CONVERGED
     assert (state.y - solution).abs().max() < CONVERGED

@@ -194,7 +194,8 @@ def test_golden_values(name: str) -> None:
     states = iterate(algorithm, problem, graph, problem.x0, 3)
     assert states[3].x[:, 0].tolist() == pytest.approx(third, abs=PRINTED)
     world, state = pm.connect(graph), states[3]
-    for _ in range(20_000 - 3):
+    # Only Prox-DASA, whose weight vanishes, needs the 20,000 steps of the table.
+    for _ in range((20_000 if name == "prox-dasa" else 6_000) - 3):
         state = algorithm.step(state, problem, world)
     assert (state.x - 0.8).abs().max() < reached
 
