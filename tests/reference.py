@@ -172,8 +172,12 @@ def prox_gt(
     alpha: float,
     period: int | None,
     rounds: int = 1,
+    exact: Callable[[int, Vector], Vector] | None = None,
 ) -> Iterator[list[Vector]]:
-    """Section 5: SA if period is None, else SR (the large batch is stream 0's)."""
+    """Section 5: SA if period is None, else SR; `exact` is SR-E's whole-shard gradient.
+
+    SR-O's large batch is stream 0's of that iteration.
+    """
     n, x, t = len(x0), x0, 0
     x_old = x0
     y = [np.zeros_like(row) for row in x0]
@@ -181,7 +185,10 @@ def prox_gt(
     while True:
         t += 1
         if period is None or (t - 1) % period == 0:
-            v = [gradient(i, x[i], t, 0) for i in range(n)]
+            if exact is None:
+                v = [gradient(i, x[i], t, 0) for i in range(n)]
+            else:
+                v = [exact(i, x[i]) for i in range(n)]
         else:
             v = [
                 v_old[i] + gradient(i, x[i], t, 0) - gradient(i, x_old[i], t, 0)
