@@ -10,6 +10,7 @@ batch 32; random pixels of the same shape):
 - gradients: its two bare gradient evaluations, one after the other, on a ready batch
 - compiled: the same call under `torch.compile`
 - loop: the same iteration as a plain Python loop over agents and their tensors
+- flat loop: a leaner one, whose updates run on one flat vector an agent
 
 The ratio iteration / gradients must be at most 1.3. How many times slower the loop is
 than ours is printed for both ways to run us.
@@ -57,27 +58,36 @@ class PlainLoop:
 
     def __init__(
         self, state: HSMADMMState, problem: pm.LearningProblem, model: nn.Module,
-        graph: pm.Graph, algorithm: pm.HSMADMM,
+        graph: pm.Graph, algorithm: pm.HSMADMM, *, flat: bool = False,
     ) -> None:  # fmt: skip
+        self.flat = flat  # one vector an agent in the updates, a leaner loop
         self.problem, self.algorithm = problem, algorithm
         self.neighbors = [
             list(graph.to_networkx().neighbors(i)) for i in range(graph.n)
         ]
         self.models = [copy.deepcopy(model) for _ in range(graph.n)]
         self.x, self.v, self.p, self.b = (
-            [list(problem.layout.unflatten(row.clone()).values()) for row in rows]
+            [self._parts(row.clone()) for row in rows]
             for rows in (state.x, state.v, state.alpha_sum, state.beta)
         )
         self.k = int(state.k)
 
+    def _parts(self, row: Tensor) -> list[Tensor]:
+        return [row] if self.flat else self._tensors(row)
+
+    def _tensors(self, row: Tensor) -> list[Tensor]:
+        return list(self.problem.layout.unflatten(row).values())
+
     def _gradient(self, agent: int, x: list[Tensor], batch: Samples) -> list[Tensor]:
         model = self.models[agent]
         with torch.no_grad():
-            for weight, value in zip(model.parameters(), x, strict=True):
+            values = self._tensors(x[0]) if self.flat else x
+            for weight, value in zip(model.parameters(), values, strict=True):
                 weight.copy_(value)
         outputs = model(batch.inputs[0][agent])
         loss = nn.functional.cross_entropy(outputs, batch.targets[agent])
-        return list(torch.autograd.grad(loss, list(model.parameters())))
+        found = torch.autograd.grad(loss, list(model.parameters()))
+        return [torch.cat([g.reshape(-1) for g in found])] if self.flat else list(found)
 
     def step(self) -> None:
         """Make one iteration."""
@@ -128,10 +138,12 @@ def measure(name: str, rounds: int) -> None:
         state = algorithm.step(state, problem, world)
     batch, x_old = problem.sample(7), state.x + 1e-3
     loop = PlainLoop(state, problem, model, graph, algorithm)
+    flat = PlainLoop(state, problem, model, graph, algorithm, flat=True)
 
-    loop.step()  # the two must do the same work
     following = algorithm.step(state, problem, world)
-    torch.testing.assert_close(loop.rows(), following.x, rtol=1e-4, atol=1e-5)
+    for plain in (loop, flat):  # all must do the same work
+        plain.step()
+        torch.testing.assert_close(plain.rows(), following.x, rtol=1e-4, atol=1e-5)
 
     compiled = torch.compile(
         lambda state: algorithm.step(state, problem, world),
@@ -144,6 +156,7 @@ def measure(name: str, rounds: int) -> None:
         "gradients": lambda: (problem.grad(state.x, batch), problem.grad(x_old, batch)),
         "compiled": lambda: compiled(state),
         "loop": loop.step,
+        "flat loop": flat.step,
     }
     repeats = max(1, round(150 / timed(columns["gradients"], 3)))
     times: dict[str, list[float]] = {column: [] for column in columns}
@@ -157,6 +170,8 @@ def measure(name: str, rounds: int) -> None:
         ("iteration / gradients", "iteration", "gradients"),
         ("loop / iteration", "loop", "iteration"),
         ("loop / compiled", "loop", "compiled"),
+        ("flat loop / iteration", "flat loop", "iteration"),
+        ("flat loop / compiled", "flat loop", "compiled"),
     ):
         print(f"{'':12} {label:22} {typical[above] / typical[below]:.2f}")
 
