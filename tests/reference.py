@@ -27,6 +27,7 @@ def hsm_admm(
     c_a: float,
     k0: int = 0,
     uniform: bool = False,
+    assumed: int | None = None,
 ) -> Iterator[list[Vector]]:
     """Algorithm 1 of arXiv:2603.07682 with every alpha_ij, counter from 1.
 
@@ -50,6 +51,7 @@ def hsm_admm(
         y, x_new = [], []
         for i in range(n):
             degree = largest if uniform else len(neighbors[i])
+            degree = degree if assumed is None else assumed
             eta = c_eta * (degree + 1) * (k + k0) ** (1 / 3)
             y.append(prox(x[i] - beta[i] / rho, 1 / rho))
             direction = v[i] - beta[i] + rho * (x[i] - y[i])
@@ -259,3 +261,42 @@ def prox_dasa(
             u = mix(weights, used, rounds)
         v_old, k = v, k + 1
         yield x
+
+
+def mean(rows: list[Vector]) -> Vector:
+    found: Vector = np.mean(rows, axis=0)
+    return found
+
+
+def prox_sgd(
+    x0: list[Vector], gradient: Noisy, prox: Prox, *, alpha: float
+) -> Iterator[list[Vector]]:
+    """One model, the agents' gradients averaged, alpha / sqrt(k) for k = 1, 2, ..."""
+    n, x, k = len(x0), mean(x0), 0
+    while True:
+        k += 1
+        step = alpha / k**0.5
+        x = prox(x - step * mean([gradient(i, x, k, 0) for i in range(n)]), step)
+        yield [x] * n
+
+
+def prox_storm(
+    x0: list[Vector],
+    gradient: Noisy,
+    prox: Prox,
+    *,
+    alpha: float,
+    k0: int,
+    beta: float,
+) -> Iterator[list[Vector]]:
+    """One model and one STORM estimator of the average of the f_i."""
+    n, x, k = len(x0), mean(x0), 0
+    v = mean([gradient(i, x, 0, 0) for i in range(n)])
+    while True:
+        a, a_next = alpha / (k + k0) ** (1 / 3), alpha / (k + 1 + k0) ** (1 / 3)
+        b = min(1.0, 1 - a_next / a + beta * a_next**2)
+        new = prox(x - a * v, a)
+        fresh = mean([gradient(i, new, k + 1, 0) for i in range(n)])
+        stale = mean([gradient(i, x, k + 1, 0) for i in range(n)])
+        x, v, k = new, fresh + (1 - b) * (v - stale), k + 1
+        yield [x] * n

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from proxmesh.algorithms import SPPDM as SPPDM
     from proxmesh.algorithms import ProxDASA as ProxDASA
     from proxmesh.algorithms import ProxGT as ProxGT
+    from proxmesh.algorithms import ProxSGD as ProxSGD
+    from proxmesh.algorithms import ProxSTORM as ProxSTORM
     from proxmesh.errors import InputError as InputError
     from proxmesh.errors import Notice as Notice
     from proxmesh.experiment import Outcome as Outcome
@@ -59,7 +61,17 @@ _HOMES = {
     "connect": "proxmesh.network",
     "solve": "proxmesh.experiment",
     **dict.fromkeys(
-        ("DEEPSTORM", "DPSGD", "DSGT", "HSMADMM", "ProxDASA", "ProxGT", "SPPDM"),
+        (
+            "DEEPSTORM",
+            "DPSGD",
+            "DSGT",
+            "HSMADMM",
+            "ProxDASA",
+            "ProxGT",
+            "ProxSGD",
+            "ProxSTORM",
+            "SPPDM",
+        ),
         "proxmesh.algorithms",
     ),
     **dict.fromkeys(

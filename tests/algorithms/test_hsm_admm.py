@@ -57,6 +57,7 @@ def against_reference(
         c_a=algorithm.c_a,
         k0=algorithm.k0,
         uniform=not algorithm.heterogeneous,
+        assumed=algorithm.assumed_degree,
     )
     states = iterate(algorithm, problem, graph, x0, steps)
     return max(
@@ -99,9 +100,10 @@ def test_step_is_algorithm_1_edge_by_edge(kind: str) -> None:
     [
         pm.HSMADMM(c_rho=0.3, c_eta=0.7, c_a=2.5, k0=7),
         pm.HSMADMM(c_rho=0.3, c_eta=0.7, c_a=2.5, heterogeneous=False),
+        pm.HSMADMM(c_rho=0.3, c_eta=1.7, c_a=2.5, assumed_degree=2),
         pm.HSMADMM(c_rho=0.3, c_eta=0.7, c_a=0.3, first_batch=11),
     ],
-    ids=["offset", "uniform", "first batch"],
+    ids=["offset", "uniform", "blind", "first batch"],
 )
 def test_options_are_the_reference_s(algorithm: pm.HSMADMM) -> None:
     graph = pm.graphs.star(6)

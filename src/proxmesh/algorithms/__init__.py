@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, final
 
+from proxmesh.algorithms.centralized import ProxSGD, ProxSTORM
 from proxmesh.algorithms.deepstorm import DEEPSTORM
 from proxmesh.algorithms.dpsgd import DPSGD
 from proxmesh.algorithms.dsgt import DSGT
@@ -23,6 +24,8 @@ __all__ = [
     "Method",
     "ProxDASA",
     "ProxGT",
+    "ProxSGD",
+    "ProxSTORM",
 ]
 
 
@@ -41,11 +44,15 @@ ALGORITHMS: Mapping[str, Method] = {
     "deepstorm-v2": Method(DEEPSTORM, {"version": 2}),
     "dsgt": Method(DSGT),
     "hsm-admm": Method(HSMADMM),
+    "hsm-admm-blind": Method(HSMADMM, {"assumed_degree": 2}),
+    "hsm-admm-uniform": Method(HSMADMM, {"heterogeneous": False}),
     "prox-dasa": Method(ProxDASA, {"tracking": False}),
     "prox-dasa-gt": Method(ProxDASA, {"tracking": True}),
     "prox-gt-sa": Method(ProxGT, {"estimator": "sa"}),
     "prox-gt-sr-e": Method(ProxGT, {"estimator": "sr-e"}),
     "prox-gt-sr-o": Method(ProxGT, {"estimator": "sr-o"}),
+    "prox-sgd": Method(ProxSGD),
+    "prox-storm": Method(ProxSTORM),
     "sppdm": Method(SPPDM),
 }
 """Every method by its command-line name."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from proxmesh.algorithms.checks import require_fit
-from proxmesh.algorithms.gradients import grad_pair
+from proxmesh.algorithms.gradients import grad_pair, storm_weight
 from proxmesh.algorithms.mixing import mixed
 from proxmesh.checks import require_positive, require_whole
 from proxmesh.errors import unknown
@@ -100,8 +100,7 @@ class DEEPSTORM:
         """Make the next iterate; x and the tracker travel in one message."""
         s, k = state, state.k + 1
         a, a_next = self.a(k), self.a(k + 1)
-        b = 1 - a_next / a + self.beta * a_next**2
-        b = b.clamp(max=1) if isinstance(b, Tensor) else min(1.0, b)
+        b = storm_weight(a, a_next, self.beta)
 
         x = problem.prox(s.wx - a * s.y, a)
         g, g_old = grad_pair(problem, x, s.x, problem.sample(k))

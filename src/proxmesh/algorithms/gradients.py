@@ -1,4 +1,4 @@
-"""Gradients that recursive estimators ask for together."""
+"""What recursive gradient estimators share."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from torch import Tensor
 
 from proxmesh.types import Batch
 
-__all__ = ["grad_pair"]
+__all__ = ["grad_pair", "storm_weight"]
 
 
 def grad_pair(
@@ -17,3 +17,15 @@ def grad_pair(
         pair: tuple[Tensor, Tensor] = problem.grad_pair(x, x_old, batch)
         return pair
     return problem.grad(x, batch), problem.grad(x_old, batch)
+
+
+def storm_weight(a: Any, a_next: Any, beta: float) -> Any:
+    """The momentum of these steps: ``min(1, 1 - a_next/a + beta a_next^2)``.
+
+    Examples
+    --------
+    >>> storm_weight(0.5, 0.25, beta=4.0)
+    0.75
+    """
+    b = 1 - a_next / a + beta * a_next**2
+    return b.clamp(max=1) if isinstance(b, Tensor) else min(1.0, b)

@@ -9,6 +9,7 @@ from torch import Tensor
 from proxmesh.algorithms.checks import require_fit
 from proxmesh.algorithms.gradients import grad_pair
 from proxmesh.checks import require_positive, require_whole
+from proxmesh.errors import InputError
 from proxmesh.schedules import Power
 from proxmesh.types import Cost, Network, Problem
 
@@ -55,7 +56,7 @@ class HSMADMM:
     the sum of the multipliers of agent i's edges and beta_i that of x_i = y_i.
 
     It reads the agent's own degree and no other fact about the graph
-    (``heterogeneous=False``, the ablation, reads ``max_degree``).
+    (``heterogeneous=False``, an ablation, reads ``max_degree``).
 
     Cost of an iteration: 1 vector to each neighbor in 1 round, hidden behind 2
     minibatch gradients on the same batch.
@@ -69,6 +70,9 @@ class HSMADMM:
         Offset of the schedules: k + k0 stands for k in the three formulas.
     heterogeneous
         True: eta_i with the agent's own degree. False: the largest degree for all.
+    assumed_degree
+        One degree for all agents, blind to the graph: what a step tuned on a ring (2)
+        does elsewhere. None: see `heterogeneous`.
     first_batch
         Samples of the very first gradient (m0); None: the problem's batch size.
 
@@ -91,12 +95,24 @@ class HSMADMM:
     c_a: float = 1.0
     k0: int = 0
     heterogeneous: bool = True
+    assumed_degree: int | None = None
     first_batch: int | None = None
 
     def __post_init__(self) -> None:
         require_positive("HSMADMM", c_rho=self.c_rho, c_eta=self.c_eta, c_a=self.c_a)
         require_whole("HSMADMM", 0, k0=self.k0)
-        require_whole("HSMADMM", 1, first_batch=self.first_batch)
+        require_whole(
+            "HSMADMM",
+            1,
+            first_batch=self.first_batch,
+            assumed_degree=self.assumed_degree,
+        )
+        if self.assumed_degree is not None and not self.heterogeneous:
+            raise InputError(
+                f"HSMADMM: `assumed_degree` = {self.assumed_degree} and "
+                "`heterogeneous` = False are two degrees for one step. Give one of "
+                "them."
+            )
 
     @property
     def rho(self) -> Power:
@@ -132,7 +148,7 @@ class HSMADMM:
     ) -> HSMADMMState:
         """Make the next iterate; a bare name is new, ``s.`` is old."""
         s, k = state, state.k + 1
-        degree = network.degree if self.heterogeneous else network.max_degree
+        degree = self._degree(network)
         rho, eta, a = self.rho(k), self.eta(k) * (degree + 1), self.a(k + 1)
 
         y = problem.prox(s.x - s.beta / rho, 1 / rho)
@@ -153,6 +169,11 @@ class HSMADMM:
             beta=s.beta - rho * (x - y),
         )
 
+    def _degree(self, network: Network) -> Tensor | int:
+        if self.assumed_degree is not None:
+            return self.assumed_degree
+        return network.degree if self.heterogeneous else network.max_degree
+
     def cost(self, k: int) -> Cost:
         """One vector in one round; two gradients, one in `init`."""
         if k == 0:
@@ -161,6 +182,11 @@ class HSMADMM:
 
     def remedy(self) -> str:
         """Say what to change after a divergence."""
+        if self.assumed_degree is not None:
+            return (
+                f"All agents assume degree {self.assumed_degree}: leave "
+                "`assumed_degree` out, so that each uses its own."
+            )
         if self.c_eta < GRAPH_FREE_RATIO * self.c_rho:
             return (
                 f"c_eta / c_rho is {self.c_eta / self.c_rho:.3g}; from "

@@ -5,7 +5,7 @@ from typing import final
 
 from torch import Tensor
 
-from proxmesh.types import Exchange, Network
+from proxmesh.types import Exchange, Reduction, World
 
 __all__ = ["CountingNetwork", "Traffic"]
 
@@ -20,7 +20,7 @@ class Traffic:
 
 @final
 class CountingNetwork:
-    """A `Network` that counts; everything else is the wrapped network's.
+    """A network that counts; everything else is the wrapped engine's.
 
     For tests and eager runs: a counter inside the step would make `torch.compile`
     start over at every iteration, which is why algorithms declare their `Cost`.
@@ -35,7 +35,7 @@ class CountingNetwork:
     Traffic(vectors=1, exchanges=1)
     """
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: World) -> None:
         self._network = network
         self.traffic = Traffic()
         self.n = network.n
@@ -52,3 +52,7 @@ class CountingNetwork:
         self.traffic.vectors += x[0].numel() // x.shape[-1]
         self.traffic.exchanges += 1
         return self._network.exchange(x)
+
+    def reduce(self, x: Tensor, op: Reduction) -> Tensor:
+        """Reduce over all agents: not counted, no edge carries it."""
+        return self._network.reduce(x, op)
