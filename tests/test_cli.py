@@ -281,3 +281,170 @@ def test_an_interrupted_run_keeps_its_rows(number: signal.Signals, code: int) ->
     summary = json.loads(Path("run/summary.json").read_text())
     assert summary["outcome"] == "interrupted"
     assert summary["final"]["iteration"] == pd.read_csv(history)["iteration"].iloc[-1]
+
+
+COMPARED = [*SMALL, "--eval-every", "10", "--seeds", "2", "--out", "c"]
+
+
+def test_compare_runs_every_method_and_seed_and_makes_a_table_and_curves(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert call("compare", "--algorithms", "hsm-admm,d-psgd", *COMPARED) == 0
+    printed = capsys.readouterr().out
+    assert "4/4  " in printed
+    assert "constants: every method's own defaults" in printed
+    files = {file.name for file in Path("c").iterdir()}
+    assert files == {
+        "curves.png",
+        "d-psgd",
+        "hsm-admm",
+        "runs.csv",
+        "table.md",
+        "table.tex",
+    }
+    assert len(pd.read_csv("c/runs.csv")) == 4
+    assert "**" in Path("c/table.md").read_text()
+    before = Path("c/d-psgd/seed-0/summary.json").stat().st_mtime_ns
+    assert call("compare", "--algorithms", "sppdm,d-psgd", *COMPARED) == 0
+    printed = capsys.readouterr().out
+    assert "2 runs are in c already" in printed
+    assert Path("c/d-psgd/seed-0/summary.json").stat().st_mtime_ns == before
+    assert "hsm-admm" not in Path("c/table.md").read_text()
+
+
+def test_compare_takes_values_from_a_file_and_from_set(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("mine.toml").write_text(
+        '[methods.slow]\nalgorithm = "d-psgd"\nalpha = 1e-4\n'
+        "[methods.d-psgd]\nalpha = 0.2\n"
+    )
+    assert (
+        call(
+            "compare",
+            "--algorithms",
+            "slow,d-psgd,sppdm",
+            "--params",
+            "mine.toml",
+            "--set",
+            "sppdm.gamma=30",
+            *COMPARED,
+        )
+        == 0
+    )
+    assert "constants: parameters `mine.toml`" in capsys.readouterr().out
+    slow = Path("c/slow/seed-0/config.toml").read_text()
+    assert "alpha = 0.0001" in slow
+    assert 'name = "d-psgd"' in slow
+    assert "gamma = 30" in Path("c/sppdm/seed-1/config.toml").read_text()
+
+
+def test_compare_gives_every_method_the_same_gradients(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert call("compare", "--algorithms", "hsm-admm,d-psgd", "--gradients", "408",
+                *COMPARED) == 0  # fmt: skip
+    del capsys
+    made = pd.read_csv("c/runs.csv")
+    reached = made.groupby("label")["iteration"].unique()
+    assert {label: list(k) for label, k in reached.items()} == {
+        "hsm-admm": [25],
+        "d-psgd": [51],
+    }
+
+
+def test_compare_shows_a_method_that_diverges(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    wild = ["--set", "hsm-admm.c_rho=5", "--set", "hsm-admm.c_eta=1e-3"]
+    assert call("compare", "--algorithms", "hsm-admm,d-psgd", *wild, *COMPARED) == 0
+    printed = capsys.readouterr().out
+    assert "diverged" in printed
+    assert "0 of 2; diverged at k =" in Path("c/table.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--algorithms", "hsm_admm"], "unknown algorithm `hsm_admm`. Did you mean"),
+        (["--params", "a9a-rang"], "unknown preset or file of parameters `a9a-rang`."),
+        (["--set", "sppdm.speed=1"], "does not fit `sppdm`: unknown option `speed`"),
+        (["--set", "algorithm.alpha=1"], "`algorithm` is one method's section."),
+        (["--gradients", "7"], "does not pay for one step of `HSMADMM`"),
+        (["nowhere"], "`nowhere` is no folder."),
+        (["--seeds", "0"], "See `proxmesh compare --help`"),
+        (["--graph", "rung"], "unknown graph `rung`. Did you mean `ring`?"),
+    ],
+)
+def test_compare_refuses_wrong_input_in_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("compare", *SMALL, *arguments) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not Path("comparisons").exists()
+
+
+def test_compare_reads_folders_of_runs_and_refuses_different_tasks(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert call("run", *SMALL, "--out", "a", "--quiet") == 0
+    assert call("run", *SMALL, "--algorithm", "dsgt", "--out", "b", "--quiet") == 0
+    assert call("run", *SMALL, "--graph", "star", "--out", "c", "--quiet") == 0
+    assert call("compare", "a", "b", "--out", "both") == 0
+    assert "dsgt" in Path("both/table.md").read_text()
+    capsys.readouterr()
+    assert call("compare", "a", "c", "--out", "wrong") == 2
+    error = capsys.readouterr().err
+    assert (
+        "runs of different tasks: `graph.name` is 'ring' there and 'star' here" in error
+    )
+    assert not Path("wrong").exists()
+
+
+def test_tune_writes_values_that_compare_reads(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tune = ["tune", "--algorithms", "hsm-admm,d-psgd", *SMALL, "--trials", "3",
+            "--objective", "objective"]  # fmt: skip
+    assert call(*tune) == 0
+    printed = capsys.readouterr().out
+    assert "6/6  " in printed
+    assert "proxmesh compare --params tuning/params.toml" in printed
+    assert len(pd.read_csv("tuning/trials.csv")) == 6
+    assert call(*tune) == 0  # all trials are there
+    assert "trial" not in capsys.readouterr().out.replace("trials", "")
+    assert (
+        call(
+            "compare",
+            *COMPARED,
+            "--params",
+            "tuning/params.toml",
+            "--algorithms",
+            "d-psgd",
+        )
+        == 0
+    )
+    assert "tuned 20" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--algorithms", "hsm"], "unknown algorithm `hsm`. Did you mean `hsm-admm`?"),
+        (["--objective", "speed"], "unknown objective `speed`."),
+        (["--space", "s.toml"], "the tuning space of `hsm-admm` is empty."),
+        (["--space", "no.toml"], "space `no.toml` cannot be read"),
+        (["--sampler", "best"], "unknown sampler `best`."),
+    ],
+)
+def test_tune_refuses_wrong_input_in_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("s.toml").write_text("[hsm-admm]\n")
+    assert call("tune", *SMALL, *arguments) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert not Path("tuning").exists()

@@ -2,4 +2,5 @@
 
 from proxmesh.cli import main
 
-main()
+if __name__ == "__main__":  # processes of `compare` import this module, too
+    main()

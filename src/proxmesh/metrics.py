@@ -37,7 +37,7 @@ COLUMNS: Mapping[str, str] = {
     "train_accuracy": "share of correct labels, mean over agents",
     "test_accuracy": "share of correct labels on the test set",
     "density": "share of entries of x_mean above 1e-6 in absolute value",
-    "density_y": "the same of the rows out of the prox (y_i), mean over agents",
+    "density_y": "the same of the rows out of the prox (y_i, or x_i), mean over agents",
     "kkt": "dist^2(0, dL): the residual of the paper's Definition 1 (HSM-ADMM)",
 }
 """The columns of a history in their order, and what they are."""
@@ -79,9 +79,8 @@ def measure(
         row[name] = world.reduce(values, "mean").item()
     if hasattr(problem, "test"):
         row.update(problem.test(x_mean))
-    sparse = getattr(state, "sparse", None)
-    if sparse is not None:
-        row["density_y"] = world.reduce(density(sparse), "mean").item()
+    sparse = getattr(state, "sparse", x)
+    row["density_y"] = world.reduce(density(sparse), "mean").item()
     residual = kkt_residual(state, problem) if kkt else None
     if residual is not None:
         row["kkt"] = world.reduce(residual, "sum").item()

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from proxmesh import __version__
-from proxmesh.cli import data, graph, run
+from proxmesh.cli import compare, data, graph, run, tune
 from proxmesh.cli.console import complain
 from proxmesh.errors import InputError
 
@@ -25,6 +25,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run")(run.run)
+app.command("compare")(compare.compare)
+app.command("tune")(tune.tune)
 app.command("graph")(graph.graph)
 app.add_typer(data.app, name="data")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from proxmesh.cli.console import console, show_notices
-from proxmesh.errors import InputError
+from proxmesh.cli.options import TaskOptions, describes_a_task
 
 if TYPE_CHECKING:
     from proxmesh.experiment.assemble import Job
@@ -26,68 +26,10 @@ COLORS = {
 }
 
 
+@describes_a_task()
 def run(
+    task: TaskOptions,
     algorithm: Annotated[str | None, typer.Option(help="Method [hsm-admm].")] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="Name or own .npz, .csv, LIBSVM file [a9a].")
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="mlp, logistic or lenet [suits the data].")
-    ] = None,
-    graph: Annotated[
-        str | None, typer.Option(help="Topology, or a file of edges [ring].")
-    ] = None,
-    agents: Annotated[int | None, typer.Option(help="Number of agents [8].")] = None,
-    steps: Annotated[int | None, typer.Option(help="Iterations [2000].")] = None,
-    batch: Annotated[
-        int | None, typer.Option(help="Samples a minibatch and agent [64].")
-    ] = None,
-    l1: Annotated[float | None, typer.Option(help="Weight of |x|_1 [1e-4].")] = None,
-    regularizer: Annotated[
-        str | None, typer.Option(help="l1, none, group-lasso, box, ... [l1].")
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            help="contiguous, shuffled, by-label, dirichlet, unequal [contiguous]."
-        ),
-    ] = None,
-    init: Annotated[
-        str | None, typer.Option(help="Initial models: same or different [same].")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Feeds graph, initial values, sampling [0].")
-    ] = None,
-    engine: Annotated[
-        str | None, typer.Option(help="auto or simulated [auto].")
-    ] = None,
-    eval_every: Annotated[
-        int | None, typer.Option(help="Iterations between evaluations [steps/40].")
-    ] = None,
-    target: Annotated[
-        list[str] | None,
-        typer.Option(help="Stop at METRIC=VALUE, such as stationarity=1e-3."),
-    ] = None,
-    compile: Annotated[
-        str | None, typer.Option(help="torch.compile the step: on or off [off].")
-    ] = None,
-    threads: Annotated[
-        int | None, typer.Option(help="CPU threads [1 for small models].")
-    ] = None,
-    dtype: Annotated[
-        str | None, typer.Option(help="float32 or float64 [float32].")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="torch device [cpu].")] = None,
-    data_dir: Annotated[
-        str | None, typer.Option(help="Folder of MNIST and the like.")
-    ] = None,
-    config: Annotated[
-        str | None, typer.Option(help="TOML file; flags win over it.")
-    ] = None,
-    set: Annotated[
-        list[str] | None,
-        typer.Option(help="Anything else: section.key=value, as in the TOML file."),
-    ] = None,
     out: Annotated[
         str | None, typer.Option(help="Run folder [a new one under runs/].")
     ] = None,
@@ -104,36 +46,8 @@ def run(
     """Train with one method; all defaults work."""
     show_notices()
     from proxmesh.experiment.assemble import assemble
-    from proxmesh.experiment.config import load_config
 
-    if l1 is not None and regularizer not in {None, "l1"}:
-        raise InputError(
-            f"`--l1` is the weight of the regularizer `l1`, but `--regularizer` is "
-            f"`{regularizer}`. Use `--set regularizer.KEY=VALUE`."
-        )
-    flags = {
-        "seed": seed,
-        "algorithm.name": algorithm,
-        "graph.name": graph,
-        "graph.agents": agents,
-        "data.name": dataset,
-        "data.dir": data_dir,
-        "data.split": split,
-        "model.name": model,
-        "model.init": init,
-        "regularizer.name": regularizer if l1 is None else "l1",
-        "regularizer.weight": l1,
-        "run.steps": steps,
-        "run.batch": batch,
-        "run.eval_every": eval_every,
-        "run.target": _targets(target),
-        "run.compile": compile,
-        "run.threads": threads,
-        "run.engine": engine,
-        "run.dtype": dtype,
-        "run.device": device,
-    }
-    job = assemble(load_config(config, flags, set or []))
+    job = assemble(task.config({"algorithm.name": algorithm}))
     folder = Path(out) if out else _new_folder(job)
     return _carried_out(job, folder, force, quiet=quiet, as_json=as_json)
 
@@ -174,21 +88,6 @@ def _stop_at_sigterm(received: list[int]) -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, stop)
-
-
-def _targets(texts: list[str] | None) -> dict[str, float] | None:
-    if not texts:
-        return None
-    targets = {}
-    for text in texts:
-        name, _, value = text.partition("=")
-        try:
-            targets[name.strip()] = float(value)
-        except ValueError as error:
-            raise InputError(
-                f"`--target {text}` is not METRIC=VALUE, such as stationarity=1e-3."
-            ) from error
-    return targets
 
 
 def _new_folder(job: "Job") -> Path:

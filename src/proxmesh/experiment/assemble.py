@@ -23,7 +23,7 @@ from proxmesh.problems.models import MODELS
 from proxmesh.problems.regularizers import REGULARIZERS
 from proxmesh.problems.sampling import derived_seed
 
-__all__ = ["Job", "assemble", "build_graph"]
+__all__ = ["Job", "assemble", "build_algorithm", "build_graph"]
 
 DEFAULT_L1 = 1e-4
 MANY_IMAGES = 10_000
@@ -68,7 +68,7 @@ class Job:
 def assemble(config: Config) -> Job:
     """Build everything a run needs; every wrong name or value is found here."""
     with config.building("algorithm"):
-        algorithm = _algorithm(config)
+        algorithm = build_algorithm(config)
     with config.building("graph"):
         graph = build_graph(config)
     with config.building("regularizer"):
@@ -115,7 +115,8 @@ def _built(kind: str, known: Mapping[str, Any], section: Any) -> Any:
     return call(f"{kind} `{section.name}`", build, section.options, beside=beside)
 
 
-def _algorithm(config: Config) -> Any:
+def build_algorithm(config: Config) -> Any:
+    """Build the method that the config names, with its options."""
     name, options = config.algorithm.name, config.algorithm.options
     method = _named("algorithm", ALGORITHMS, name)
     for key, value in method.fixed.items():

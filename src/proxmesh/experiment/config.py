@@ -23,7 +23,7 @@ from pydantic import (
 
 from proxmesh.errors import InputError, unknown
 
-__all__ = ["Config", "load_config"]
+__all__ = ["Config", "assignment", "flattened", "load_config", "put"]
 
 Count = Annotated[int, Field(ge=1, strict=True)]
 
@@ -154,9 +154,9 @@ def load_config(
     text = "" if file is None else _read(Path(file))
     tree = _parsed(text, file)
     given = {path: value for path, value in (flags or {}).items() if value is not None}
-    dotted = dict(map(_assignment, assignments)) | given
+    dotted = dict(map(assignment, assignments)) | given
     for path, value in dotted.items():
-        _put(tree, path, value)
+        put(tree, path, value)
     source = Source(file, text, frozenset(dotted))
     try:
         config = Config.model_validate(tree)
@@ -164,6 +164,23 @@ def load_config(
         raise _explained(error, source) from error
     config._source = source
     return config
+
+
+def flattened(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a tree of sections as dotted keys.
+
+    Examples
+    --------
+    >>> flattened({"seed": 0, "graph": {"name": "ring"}})
+    {'seed': 0, 'graph.name': 'ring'}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            flat |= flattened(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
 
 
 def _read(file: Path) -> str:
@@ -180,7 +197,8 @@ def _parsed(text: str, file: str | Path | None) -> dict[str, Any]:
         raise InputError(f"config `{file}` is not valid TOML: {error}.") from error
 
 
-def _assignment(text: str) -> tuple[str, Any]:
+def assignment(text: str) -> tuple[str, Any]:
+    """Split ``section.key=value`` into its path and its value."""
     path, sign, value = text.partition("=")
     if not sign or not path.strip():
         raise InputError(
@@ -196,7 +214,8 @@ def _value(text: str) -> Any:
         return text  # a bare word is a string
 
 
-def _put(tree: dict[str, Any], path: str, value: Any) -> None:
+def put(tree: dict[str, Any], path: str, value: Any) -> None:
+    """Set the value at a dotted path of a tree, making sections on the way."""
     *sections, key = path.split(".")
     for section in sections:
         below = tree.setdefault(section, {})

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from proxmesh.errors import InputError
 from proxmesh.metrics import COLUMNS
 
-__all__ = ["Outcome", "Result", "RunFolder", "machine", "table"]
+__all__ = ["Outcome", "Result", "RunFolder", "machine", "table", "without_empty"]
 
 
 COUNTS = ("iteration", "gradients", "vectors_sent", "bytes_sent")
@@ -107,7 +107,8 @@ class RunFolder:
     path: Path
 
     HOLDS_A_RUN = ("config.toml", "history.csv", "summary.json")
-    ALSO = ("model.safetensors", "sparse_model.safetensors", "curves.png")
+    FAILURE = "failed.txt"
+    ALSO = ("model.safetensors", "sparse_model.safetensors", "curves.png", FAILURE)
 
     @staticmethod
     def require_free(path: Path, force: bool = False) -> None:
@@ -139,7 +140,7 @@ class RunFolder:
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Write the complete config, which reruns the run exactly."""
-        (self.path / "config.toml").write_text(tomli_w.dumps(_without_empty(config)))
+        (self.path / "config.toml").write_text(tomli_w.dumps(without_empty(config)))
 
     def append(self, row: Mapping[str, float], columns: list[str]) -> None:
         """Add a row to history.csv at once, so that a crash loses nothing."""
@@ -148,14 +149,22 @@ class RunFolder:
         line.to_csv(file, mode="a", header=not file.exists(), index=False)
 
     def write_result(self, result: Result) -> None:
-        """Write what is known at the end."""
+        """Write what is known at the end; the summary last: with it a run is whole."""
         result.history.to_csv(self.path / "history.csv", index=False)
-        summary = json.dumps(result.summary(), indent=2, allow_nan=False)
-        (self.path / "summary.json").write_text(summary + "\n")
         for name in ("model", "sparse_model"):
             module = getattr(result, name)
             if module is not None:
                 save_model(module, str(self.path / f"{name}.safetensors"))
+        summary = json.dumps(result.summary(), indent=2, allow_nan=False)
+        written = self.path / "summary.json.new"
+        written.write_text(summary + "\n")
+        written.replace(self.path / "summary.json")
+
+    @staticmethod
+    def write_failure(path: Path, reason: str) -> None:
+        """Keep why a run ended without a result, where reports look for it."""
+        path.mkdir(parents=True, exist_ok=True)
+        (path / RunFolder.FAILURE).write_text(reason + "\n")
 
 
 def table(rows: list[Mapping[str, float]], columns: list[str]) -> pd.DataFrame:
@@ -186,9 +195,10 @@ def ordered(names: list[str]) -> list[str]:
     return known + [name for name in names if name not in COLUMNS]
 
 
-def _without_empty(config: Mapping[str, Any]) -> dict[str, Any]:
+def without_empty(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Drop what TOML cannot say: keys without a value."""
     return {
-        key: _without_empty(value) if isinstance(value, Mapping) else value
+        key: without_empty(value) if isinstance(value, Mapping) else value
         for key, value in config.items()
         if value is not None and value != {}
     }

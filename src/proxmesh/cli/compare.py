@@ -1,0 +1,208 @@
+"""`proxmesh compare`: several methods and seeds on one task."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from proxmesh.cli.console import console, show_notices
+from proxmesh.cli.options import TaskOptions, describes_a_task, method_names
+from proxmesh.errors import InputError
+
+if TYPE_CHECKING:
+    from proxmesh.experiment.assemble import Job
+    from proxmesh.experiment.parameters import Parameters
+    from proxmesh.report.runs import Run
+
+__all__ = ["compare", "print_table", "write_report"]
+
+PAPER = ("hsm-admm", "sppdm", "prox-gt-sr-o", "deepstorm-v2", "prox-dasa")
+
+
+@describes_a_task("target", threads="CPU threads of a run [1].")
+def compare(
+    task: TaskOptions,
+    folders: Annotated[
+        list[str] | None,
+        typer.Argument(help="Compare the runs in these folders; run nothing."),
+    ] = None,
+    algorithms: Annotated[
+        str | None,
+        typer.Option(help=f"Methods a,b,c or all [{','.join(PAPER)}]."),
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option(help="Seeds: --seed and those after it.", min=1)
+    ] = 3,
+    gradients: Annotated[
+        int | None,
+        typer.Option(help="Sample gradients an agent, in place of --steps.", min=1),
+    ] = None,
+    params: Annotated[
+        str | None,
+        typer.Option(help="Preset, TOML file, or defaults [the preset that fits]."),
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Runs at a time [the cores].", min=1)
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option(help="Folder; runs in it are kept [comparisons/...].")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the folder.")] = False,
+) -> int:
+    """Compare methods over seeds: a table, and curves on four axes."""
+    show_notices()
+    from proxmesh.report.runs import collect
+
+    if folders:
+        return _only_report([Path(name) for name in folders], Path(out or "."), quiet)
+    from proxmesh.algorithms import ALGORITHMS
+    from proxmesh.cli.crew_progress import watched
+    from proxmesh.errors import unknown
+    from proxmesh.experiment.assemble import assemble
+    from proxmesh.experiment.comparing import planned
+    from proxmesh.experiment.results import RunFolder
+
+    base = task.config(leave_out=_is_for_a_method)
+    if base.algorithm.model_fields_set:
+        raise InputError(
+            "`algorithm` is one method's section. Name methods with `--algorithms`, "
+            "set their values with `--set METHOD.KEY=VALUE` or `--params`."
+        )
+    first = assemble(base)  # finds what is wrong with the task before anything runs
+    parameters = _with_assignments(_parameters(params, first), task.assignments)
+    wanted = method_names(algorithms, PAPER)
+    for label in wanted:
+        if label not in ALGORITHMS and label not in parameters.methods:
+            raise unknown("algorithm", label, [*ALGORITHMS, *parameters.methods])
+    folder = Path(out) if out else Path("comparisons") / _name(first, gradients)
+    RunFolder.require_free(folder)
+    plan = planned(
+        base,
+        wanted,
+        range(base.seed, base.seed + seeds),
+        parameters,
+        folder,
+        gradients=gradients,
+        shard_size=first.problem.num_samples / first.graph.n,
+    )
+    if not quiet:
+        _announce(first, parameters, wanted)
+        for errand in plan.redone:
+            console.print(f"{errand.name}: half-written, made again")
+        if plan.done:
+            console.print(f"{len(plan.done)} runs are in {folder} already")
+    watched(plan.todo, jobs, quiet)
+    runs = [r for r in collect([folder]) if r.label in wanted]
+    runs.sort(key=lambda run: wanted.index(run.label))
+    write_report(runs, folder, _title(first))
+    if quiet:
+        console.print(str(folder))
+    else:
+        print_table(runs)
+        console.print(f"results in {folder}: table.md, table.tex, runs.csv, curves.png")
+    return 0
+
+
+def print_table(runs: "list[Run]") -> None:
+    """Print the table of a comparison, the best in bold."""
+    from rich.table import Table
+
+    from proxmesh.report.tables import cells
+
+    titles, rows = cells(runs)
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for number, title in enumerate(titles):
+        outer = number in {0, len(titles) - 1}
+        table.add_column(title, justify="left" if outer else "right", no_wrap=not outer)
+    for row in rows:
+        table.add_row(*(f"[bold]{c.text}[/]" if c.best else c.text for c in row))
+    console.print(table, width=200)
+
+
+def write_report(runs: "list[Run]", folder: Path, title: str) -> None:
+    """Write tables and curves of the runs into a folder."""
+    from proxmesh.report.curves import draw_grid
+    from proxmesh.report.runs import require_one_task
+    from proxmesh.report.tables import as_latex, as_markdown, last_rows
+
+    require_one_task(runs)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "table.md").write_text(as_markdown(runs))
+        (folder / "table.tex").write_text(as_latex(runs))
+        last_rows(runs).to_csv(folder / "runs.csv", index=False)
+        draw_grid(runs, folder / "curves.png", title)
+    except OSError as error:
+        raise InputError(f"folder `{folder}` cannot be written: {error}.") from error
+
+
+def _only_report(folders: list[Path], out: Path, quiet: bool) -> int:
+    from proxmesh.report.runs import collect, require_one_task
+
+    runs = collect(folders)
+    require_one_task(runs)
+    write_report(runs, out, "")
+    if not quiet:
+        print_table(runs)
+    console.print(f"written to {out}: table.md, table.tex, runs.csv, curves.png")
+    return 0
+
+
+def _is_for_a_method(assignment: str) -> bool:
+    """Whether ``section.key=value`` names a method in place of a section."""
+    from proxmesh.experiment.config import Config
+
+    return (
+        assignment.split("=", maxsplit=1)[0].split(".", maxsplit=1)[0].strip()
+        not in Config.model_fields
+    )
+
+
+def _with_assignments(parameters: "Parameters", assignments: list[str]) -> "Parameters":
+    from proxmesh.experiment.config import assignment, put
+    from proxmesh.experiment.parameters import changed
+
+    methods: dict[str, Any] = {}
+    for text in filter(_is_for_a_method, assignments):
+        put(methods, *assignment(text))
+    return changed(parameters, methods) if methods else parameters
+
+
+def _parameters(name: str | None, first: "Job") -> "Parameters":
+    from proxmesh.experiment.parameters import DEFAULTS, load_parameters, preset_for
+
+    if name is None:
+        return preset_for(first.config) or DEFAULTS
+    return load_parameters(name)
+
+
+def _announce(first: "Job", parameters: "Parameters", wanted: list[str]) -> None:
+    console.print(f"[bold]{_title(first)}[/]")
+    date = parameters.tuned.get("date")
+    tuned = f", tuned {date}" if date else ""
+    console.print(f"constants: {parameters.source}{tuned}")
+    for difference in parameters.differences(first.config):
+        console.print(f"[yellow]note:[/] {parameters.source}: {difference}")
+    missing = [label for label in wanted if label not in parameters.methods]
+    if missing and parameters.methods:
+        console.print(f"with their defaults: {', '.join(missing)}")
+
+
+def _title(first: "Job") -> str:
+    config = first.config
+    return (
+        f"{Path(config['data']['name']).stem}, {config['model']['name']}, "
+        f"{config['graph']['name']} of {first.graph.n} agents, batch "
+        f"{config['run']['batch']}, {config['data']['split']} split"
+    )
+
+
+def _name(first: "Job", gradients: int | None) -> str:
+    config = first.config
+    parts = [
+        Path(config["data"]["name"]).stem,
+        config["model"]["name"],
+        f"{Path(config['graph']['name']).stem}{first.graph.n}",
+        f"{gradients}-gradients" if gradients else str(config["run"]["steps"]),
+    ]
+    return "-".join(parts)

@@ -1,0 +1,152 @@
+"""The options that describe a task; they read the same in every command."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, final
+
+import typer
+
+from proxmesh.errors import InputError
+
+if TYPE_CHECKING:
+    from proxmesh.experiment.config import Config
+
+__all__ = ["TaskOptions", "describes_a_task", "method_names"]
+
+Words = list[str]
+TASK: dict[str, tuple[str, Any, str]] = {  # option: place in the config, type, help
+    "dataset": ("data.name", str, "Name or own .npz, .csv, LIBSVM file [a9a]."),
+    "model": ("model.name", str, "mlp, logistic or lenet [suits the data]."),
+    "graph": ("graph.name", str, "Topology, or a file of edges [ring]."),
+    "agents": ("graph.agents", int, "Number of agents [8]."),
+    "steps": ("run.steps", int, "Iterations [2000]."),
+    "batch": ("run.batch", int, "Samples a minibatch and agent [64]."),
+    "l1": ("regularizer.weight", float, "Weight of |x|_1 [1e-4]."),
+    "regularizer": ("regularizer.name", str, "l1, none, group-lasso, box, ... [l1]."),
+    "split": (
+        "data.split",
+        str,
+        "contiguous, shuffled, by-label, dirichlet, unequal [contiguous].",
+    ),
+    "init": ("model.init", str, "Initial models: same or different [same]."),
+    "seed": ("seed", int, "Feeds graph, initial values, sampling [0]."),
+    "engine": ("run.engine", str, "auto or simulated [auto]."),
+    "eval_every": ("run.eval_every", int, "Iterations between evaluations [steps/40]."),
+    "target": (
+        "run.target",
+        Words,
+        "Stop at METRIC=VALUE, such as stationarity=1e-3.",
+    ),
+    "compile": ("run.compile", str, "torch.compile the step: on or off [off]."),
+    "threads": ("run.threads", int, "CPU threads of a run [1 for small models]."),
+    "dtype": ("run.dtype", str, "float32 or float64 [float32]."),
+    "device": ("run.device", str, "torch device [cpu]."),
+    "data_dir": ("data.dir", str, "Folder of MNIST and the like."),
+    "config": ("", str, "TOML file; flags win over it."),
+    "set": ("", Words, "Anything else: section.key=value, as in the TOML file."),
+}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """What was typed for the options of a task."""
+
+    given: dict[str, Any]
+
+    def config(
+        self,
+        flags: dict[str, Any] | None = None,
+        leave_out: Callable[[str], bool] = lambda _: False,
+    ) -> "Config":
+        """The config: file, then `--set` (but for what is left out), then flags."""
+        from proxmesh.experiment.config import load_config
+
+        given = self.given
+        merged = {TASK[name][0]: v for name, v in given.items() if TASK[name][0]}
+        if given.get("l1") is not None:
+            if given.get("regularizer") not in {None, "l1"}:
+                raise InputError(
+                    "`--l1` is the weight of the regularizer `l1`, but "
+                    f"`--regularizer` is `{given['regularizer']}`. Use `--set "
+                    "regularizer.KEY=VALUE`."
+                )
+            merged["regularizer.name"] = "l1"
+        merged["run.target"] = _targets(given.get("target"))
+        assignments = [text for text in self.assignments if not leave_out(text)]
+        return load_config(given.get("config"), merged | (flags or {}), assignments)
+
+    @property
+    def assignments(self) -> list[str]:
+        """Every ``section.key=value`` of `--set`."""
+        return self.given.get("set") or []
+
+
+def describes_a_task(
+    *without: str, **helps: str
+) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """Give a command the options of a task, which it receives as `task`.
+
+    `without` leaves options out, `helps` words them differently.
+    """
+
+    def decorate(command: Callable[..., int]) -> Callable[..., int]:
+        own = inspect.signature(command, eval_str=True).parameters
+        names = [name for name in TASK if name not in without]
+
+        @wraps(command)
+        def typed(**given: Any) -> int:
+            task = TaskOptions({name: given.pop(name) for name in names})
+            return command(task=task, **given)
+
+        shared = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=Annotated[
+                    TASK[name][1] | None,
+                    typer.Option(help=helps.get(name, TASK[name][2])),
+                ],
+            )
+            for name in names
+        ]
+        kept = [
+            p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for p in own.values()
+            if p.name != "task"
+        ]
+        first = [p for p in kept if p.name.startswith(("algorithm", "folders"))]
+        last = [p for p in kept if p not in first]
+        typed.__signature__ = inspect.Signature([*first, *shared, *last])  # type: ignore[attr-defined]
+        typed.__annotations__ = {p.name: p.annotation for p in (*first, *shared, *last)}
+        return typed
+
+    return decorate
+
+
+def method_names(text: str | None, default: tuple[str, ...]) -> list[str]:
+    """Split ``a,b,c``, the same name twice is one; ``all`` is every method."""
+    from proxmesh.algorithms import ALGORITHMS
+
+    if text == "all":
+        return list(ALGORITHMS)
+    names = [name.strip() for name in (text or "").split(",") if name.strip()]
+    return list(dict.fromkeys(names or default))
+
+
+def _targets(texts: Words | None) -> dict[str, float] | None:
+    if not texts:
+        return None
+    targets = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        try:
+            targets[name.strip()] = float(value)
+        except ValueError as error:
+            raise InputError(
+                f"`--target {text}` is not METRIC=VALUE, such as stationarity=1e-3."
+            ) from error
+    return targets

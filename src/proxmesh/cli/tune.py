@@ -1,0 +1,123 @@
+"""`proxmesh tune`: the same search budget for every method."""
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from proxmesh.cli.console import console, show_notices
+from proxmesh.cli.options import TaskOptions, describes_a_task, method_names
+
+if TYPE_CHECKING:
+    from proxmesh.experiment.crew import Ended, Errand
+    from proxmesh.experiment.tuning import Search
+
+__all__ = ["tune"]
+
+GRADIENTS_A_STEP = 2  # of the default budget: `--steps` of a method like HSM-ADMM
+
+
+@describes_a_task(
+    "target", "eval_every", threads="CPU threads of a run [1].",
+    steps="Budget as steps of a method with two gradients [1000].",
+    seed="The tuning seed; compare on others [1000].",
+)  # fmt: skip
+def tune(
+    task: TaskOptions,
+    algorithms: Annotated[
+        str | None, typer.Option(help="Methods a,b,c or all [hsm-admm].")
+    ] = None,
+    trials: Annotated[int, typer.Option(help="Trials of each method.", min=1)] = 12,
+    gradients: Annotated[
+        int | None,
+        typer.Option(help="Budget as sample gradients of each agent.", min=1),
+    ] = None,
+    objective: Annotated[
+        str, typer.Option(help="stationarity, objective, train_loss, ...")
+    ] = "stationarity",
+    sampler: Annotated[str, typer.Option(help="tpe or grid.")] = "tpe",
+    space: Annotated[
+        str | None, typer.Option(help="TOML file of ranges, over the shipped ones.")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(help="Runs at a time [the cores].", min=1)
+    ] = None,
+    out: Annotated[
+        str, typer.Option(help="Folder of the trials and of params.toml.")
+    ] = "tuning",
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the file.")] = False,
+) -> int:
+    """Search hyperparameters with an equal budget; `compare --params` reads them."""
+    show_notices()
+    from proxmesh.cli.crew_progress import watched
+    from proxmesh.experiment.assemble import assemble
+    from proxmesh.experiment.results import RunFolder
+    from proxmesh.experiment.spaces import load_spaces
+    from proxmesh.experiment.tuning import (
+        Budget,
+        searches,
+        trial_table,
+        write_parameters,
+    )
+
+    base = task.config(
+        {
+            "run.steps": 1000 if task.given["steps"] is None else task.given["steps"],
+            "seed": 1000 if task.given["seed"] is None else task.given["seed"],
+        }
+    )
+    labels = method_names(algorithms, ("hsm-admm",))
+    pays = gradients or GRADIENTS_A_STEP * base.run.steps * base.run.batch
+    budget = Budget(trials, pays, objective, sampler)  # type: ignore[arg-type]
+    spaces = load_spaces(space)
+    first = assemble(base)
+    folder = Path(out)
+    RunFolder.require_free(folder)
+    shard = first.problem.num_samples / first.graph.n
+    made = searches(base, labels, spaces, budget, shard_size=shard, out=folder)
+    by_folder = {search.folder: search for search in made}
+
+    def and_then(ended: "Ended") -> "Sequence[Errand]":
+        search = by_folder[ended.errand.folder.parent]
+        search.tell(ended.errand, ended.outcome, ended.final)
+        following = search.next()
+        return [] if following is None else [following]
+
+    begun = [errand for search in made if (errand := search.next()) is not None]
+    known = sum(len(search.trials) for search in made)
+    watched(begun, jobs, quiet, and_then, total=trials * len(made) - known)
+    trial_table(made).to_csv(folder / "trials.csv", index=False)
+    file = folder / "params.toml"
+    write_parameters(file, made, first.config, _command())
+    if quiet:
+        console.print(str(file))
+    else:
+        _print_best(made)
+        console.print(f"written to {file}: proxmesh compare --params {file}")
+    return 0
+
+
+def _print_best(made: "Sequence[Search]") -> None:
+    from rich.table import Table
+
+    from proxmesh.experiment.config import flattened
+
+    objective = made[0].budget.objective
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for title in ("method", f"best {objective}", "defaults", "values"):
+        table.add_column(title, no_wrap=True)
+    for search in made:
+        if not search.found:
+            table.add_row(search.label, "-", "-", "every trial diverged or failed")
+            continue
+        options, value = search.best
+        values = ", ".join(f"{k} {v:g}" for k, v in flattened(options).items())
+        table.add_row(search.label, f"{value:.3g}", f"{search.first:.3g}", values)
+    console.print(table, width=200)
+
+
+def _command() -> str:
+    return shlex.join(["proxmesh", *sys.argv[1:]])

@@ -1,0 +1,173 @@
+"""Spaces and searches: every method gets the same, and the first trial is its own."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import proxmesh as pm
+from proxmesh.algorithms import ALGORITHMS
+from proxmesh.experiment.assemble import build_algorithm
+from proxmesh.experiment.config import load_config
+from proxmesh.experiment.parameters import load_parameters
+from proxmesh.experiment.results import RunFolder
+from proxmesh.experiment.spaces import Choice, Range, Space, load_spaces
+from proxmesh.experiment.tuning import Budget, searches, trial_table, write_parameters
+
+SMALL = {"data.name": "breast-cancer", "graph.agents": 4, "run.batch": 8}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_every_method_has_a_space_with_its_defaults_in_it(name: str) -> None:
+    space = load_spaces()[name]
+    algorithm = build_algorithm(load_config(None, {"algorithm.name": name}))
+    point = space.point(algorithm)
+    assert point is not None
+    options = space.options(point)
+    again = build_algorithm(
+        load_config(None, {"algorithm.name": name}).model_copy(
+            update={
+                "algorithm": load_config(
+                    None, {f"algorithm.{k}": v for k, v in options.items()}
+                ).algorithm.model_copy(update={"name": name})
+            }
+        )
+    )
+    assert space.point(again) == pytest.approx(point, rel=1e-2)
+
+
+def test_a_multiple_follows_what_it_multiplies() -> None:
+    entries = {"c_rho": Range(0.1, 1), "c_eta": Range(1, 4, times="c_rho")}
+    space = Space("hsm-admm", entries)
+    assert space.options({"c_rho": 0.2, "c_eta": 3.0}) == {"c_rho": 0.2, "c_eta": 0.6}
+    assert space.point(pm.HSMADMM(0.2, 0.6)) == pytest.approx(
+        {"c_rho": 0.2, "c_eta": 3}
+    )
+    assert space.point(pm.HSMADMM(2.0, 4.0)) is None
+
+
+def test_a_grid_has_as_many_points_as_the_trials_pay_for() -> None:
+    space = Space(
+        "dsgt", {"a": Range(1, 100), "b": Range(0, 1, log=False), "c": Choice((1, 2))}
+    )
+    grid = space.grid(18)
+    assert len(grid) == 18
+    assert sorted({p["a"] for p in grid}) == pytest.approx([1, 10, 100])
+    assert sorted({p["b"] for p in grid}) == pytest.approx([0, 0.5, 1])
+    assert {p["c"] for p in grid} == {1, 2}
+    assert space.grid(2) == [{"a": 10.0, "b": 0.5, "c": c} for c in (1, 2)]
+    assert len(space.grid(1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[hsm-adm]", r"unknown algorithm `hsm-adm` of space .* mean `hsm-admm`"),
+        ("[dsgt]\nalpha = 3", r"space of `dsgt`: `alpha` must be \{ low, high \}"),
+        ("[dsgt]\nalpha = { low = 2, high = 1 }", r"`low` must be below `high`"),
+        ("[dsgt]\nalpha = { low = 0, high = 1 }", r"positive on a logarithmic scale"),
+        ("[dsgt]\nalpha = { choices = [] }", r"`alpha` has no choices"),
+        ("dsgt = 1", r"`dsgt` must be a table, got 1"),
+        ("[dsgt", r"not valid TOML"),
+    ],
+)
+def test_spaces_that_cannot_be_used(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "space.toml"
+    file.write_text(text)
+    with pytest.raises(pm.InputError, match=message):
+        load_spaces(str(file))
+
+
+def test_an_empty_space_and_wrong_names(tmp_path: Path) -> None:
+    base, budget = load_config(None, SMALL), Budget(2, 1000)
+    empty = {"dsgt": Space("dsgt", {})}
+    wrong = {"dsgt": Space("dsgt", {"speed": Range(1, 2)})}
+    with pytest.raises(pm.InputError, match="the tuning space of `dsgt` is empty"):
+        searches(base, ["dsgt"], empty, budget, shard_size=9, out=tmp_path)
+    with pytest.raises(pm.InputError, match="unknown algorithm `dsg`"):
+        searches(base, ["dsg"], {}, budget, shard_size=9, out=tmp_path)
+    with pytest.raises(pm.InputError, match="unknown objective `test_accuracy`"):
+        Budget(2, 1000, "test_accuracy")
+    with pytest.raises(pm.InputError, match="unknown sampler `random`"):
+        Budget(2, 1000, sampler="random")  # type: ignore[arg-type]
+    with pytest.raises(pm.InputError, match="no hyperparameter `speed` to tune"):
+        searches(base, ["dsgt"], wrong, budget, shard_size=9, out=tmp_path)
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "grid"])
+def test_a_search_is_repeatable_equal_in_budget_and_finds_the_best(
+    tmp_path: Path, sampler: str
+) -> None:
+    base = load_config(None, SMALL)
+    trials = 4 if sampler == "tpe" else 8  # two points for three constants
+    budget = Budget(trials, 640, "objective", sampler)  # type: ignore[arg-type]
+
+    def search() -> list[list[tuple[object, int]]]:
+        made = searches(
+            base,
+            ["hsm-admm", "d-psgd"],
+            load_spaces(),
+            budget,
+            shard_size=100,
+            out=tmp_path,
+        )
+        tried = []
+        for one in made:
+            seen: list[tuple[object, int]] = []
+            while (errand := one.next()) is not None:
+                # A known landscape in place of a run: the third trial is the best.
+                value = [3.0, 2.0, 1.0][len(seen)] if len(seen) < 3 else float("nan")
+                outcome = "finished" if len(seen) < 3 else "diverged"
+                one.tell(errand, outcome, {"objective": value})
+                config = errand.config
+                seen.append((config["algorithm"], config["run"]["steps"]))
+            tried.append(seen)
+            assert one.best[1] == 1.0
+            assert len(one.trials) <= trials
+        write_parameters(tmp_path / "params.toml", made, base.model_dump(), "cmd")
+        assert len(trial_table(made)) == sum(map(len, tried))
+        return tried
+
+    first, second = search(), search()
+    assert first == second
+    two_gradients, one_gradient = first[0][0][1], first[1][0][1]
+    assert two_gradients == (640 - 8) // 16
+    assert one_gradient == 640 // 8
+    if sampler == "tpe":
+        assert first[0][0][0] == {"name": "hsm-admm", "c_rho": 0.25, "c_eta": 0.5,
+                                  "c_a": 1.0}  # fmt: skip
+    parameters = load_parameters(str(tmp_path / "params.toml"))
+    best = parameters.section("hsm-admm")
+    assert {**best, "name": "hsm-admm"} == first[0][2][0]
+    assert parameters.tuned["trials"] == trials
+
+
+def test_trials_that_are_in_the_folder_are_not_run_again(tmp_path: Path) -> None:
+    base, budget = load_config(None, SMALL), Budget(2, 640, "objective")
+
+    def opened() -> tuple[object, object]:
+        one = searches(
+            base, ["d-psgd"], load_spaces(), budget, shard_size=9, out=tmp_path
+        )[0]
+        return one, one.next()
+
+    one, errand = opened()
+    folder = RunFolder.create(errand.folder)  # type: ignore[attr-defined]
+    folder.write_config(errand.config)  # type: ignore[attr-defined]
+    (folder.path / "history.csv").write_text("iteration\n0\n")
+    ended = {"outcome": "finished", "final": {"objective": 0.25}}
+    (folder.path / "summary.json").write_text(json.dumps(ended))
+    one, errand = opened()
+    assert errand.name == "d-psgd trial 1"  # type: ignore[attr-defined]
+    assert one.trials[0]["objective"] == 0.25  # type: ignore[attr-defined]
+
+
+def test_only_failures_are_no_parameters(tmp_path: Path) -> None:
+    base, budget = load_config(None, SMALL), Budget(1, 640)
+    made = searches(base, ["dsgt"], load_spaces(), budget, shard_size=9, out=tmp_path)
+    errand = made[0].next()
+    assert errand is not None
+    made[0].tell(errand, "diverged", {})
+    assert not made[0].found
+    with pytest.raises(pm.InputError, match="every trial diverged or failed"):
+        write_parameters(tmp_path / "p.toml", made, base.model_dump(), "cmd")
