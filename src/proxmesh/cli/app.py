@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from proxmesh import __version__
-from proxmesh.cli import compare, data, graph, run, tune
+from proxmesh.cli import compare, data, graph, paper, run, tune
 from proxmesh.cli.console import complain
 from proxmesh.errors import InputError
 
@@ -27,6 +27,7 @@ app = typer.Typer(
 app.command("run")(run.run)
 app.command("compare")(compare.compare)
 app.command("tune")(tune.tune)
+app.command("paper")(paper.paper)
 app.command("graph")(graph.graph)
 app.add_typer(data.app, name="data")
 

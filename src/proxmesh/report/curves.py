@@ -1,18 +1,15 @@
 """Curves of several methods: a line for the mean over seeds, a band for their range."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import pandas as pd
-from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from proxmesh.algorithms import ALGORITHMS
 from proxmesh.report.runs import Run
 
 __all__ = ["AXES", "PANELS", "Panel", "averaged", "draw", "draw_grid", "style_of"]
@@ -41,26 +38,40 @@ AXES = (
     Panel("bytes_sent", "MB sent, all edges", scale=1e6),
     Panel("seconds", "seconds of computing"),
 )
-OWN = ("hsm-admm", "hsm-admm-uniform", "hsm-admm-blind")
-DASHED = ("prox-sgd", "prox-storm")  # references with a server
+COLORS = {  # one hue a family; HSM-ADMM red, references with a server gray
+    "hsm-admm": "#c01722",
+    "hsm-admm-uniform": "#e8853b",
+    "hsm-admm-blind": "#7a4a1d",
+    "d-psgd": "#1f5fb4",
+    "dsgt": "#d9a900",
+    "sppdm": "#e377c2",
+    "prox-gt-sa": "#17becf",
+    "prox-gt-sr-o": "#0b6e74",
+    "prox-gt-sr-e": "#7fb8bd",
+    "deepstorm-v1": "#9bc46b",
+    "deepstorm-v2": "#2c8c2c",
+    "prox-dasa": "#7d4fb3",
+    "prox-dasa-gt": "#bb9ddf",
+    "prox-sgd": "#8a8f98",
+    "prox-storm": "#222222",
+}
+SPARE = ("#c01722", "#1f5fb4", "#2c8c2c", "#7d4fb3", "#d9a900", "#17becf")
+SERVER = ("prox-sgd", "prox-storm")
 
 
-def style_of(label: str, labels: Sequence[str] = ()) -> dict[str, object]:
-    """A color and a line that a method keeps in all figures."""
-    known = [name for name in ALGORITHMS if name not in (*OWN, *DASHED)]
-    if label in OWN:
-        color = ("#c01722", "#e8853b", "#7a4a1d")[OWN.index(label)]
-        return {"color": color, "lw": 2.4 if label == OWN[0] else 1.8, "zorder": 5}
-    if label in DASHED:
-        return {"color": ("#777777", "#222222")[DASHED.index(label)], "lw": 1.3,
-                "ls": "--"}  # fmt: skip
-    strong = [colormaps["tab20"](i) for i in (0, 1, 4, 5, 8, 9, 18, 19, 10, 11, 14, 2)]
-    if label in known:
-        return {"color": strong[known.index(label)], "lw": 1.4}
-    own = [name for name in labels if name not in ALGORITHMS]
+def style_of(label: str, labels: Sequence[str] = ()) -> dict[str, Any]:
+    """A color and a line that a method keeps in all figures.
+
+    Labels of a user's own share spare colors, in the order of `labels`, dash-dotted.
+    """
+    if label in COLORS:
+        line = "--" if label in SERVER else "-"
+        width = 2.4 if label == "hsm-admm" else 1.4
+        top = 5 if label == "hsm-admm" else 3
+        return {"color": COLORS[label], "lw": width, "ls": line, "zorder": top}
+    own = [name for name in labels if name not in COLORS]
     place = own.index(label) if label in own else 0
-    dashes = list(zip(range(len(own)), cycle(["-", "-.", ":"]), strict=False))
-    return {"color": strong[-1 - place % 12], "lw": 1.6, "ls": dashes[place][1]}
+    return {"color": SPARE[place % len(SPARE)], "lw": 1.4, "ls": "-."}
 
 
 def averaged(runs: Sequence[Run], column: str, against: str) -> pd.DataFrame:
@@ -80,8 +91,16 @@ def averaged(runs: Sequence[Run], column: str, against: str) -> pd.DataFrame:
     )
 
 
-def draw(axis: Axes, runs: Sequence[Run], panel: Panel, against: Panel) -> None:
-    """Draw one panel: every label's curve."""
+def draw(
+    axis: Axes,
+    runs: Sequence[Run],
+    panel: Panel,
+    against: Panel,
+    *,
+    styles: Mapping[str, Mapping[str, Any]] | None = None,
+    names: Mapping[str, str] | None = None,
+) -> None:
+    """Draw one panel: every label's curve, in a given style and name if need be."""
     labels = list(dict.fromkeys(run.label for run in runs))
     seen: list[float] = []
     for label in labels:
@@ -89,9 +108,10 @@ def draw(axis: Axes, runs: Sequence[Run], panel: Panel, against: Panel) -> None:
         curve = averaged(mine, panel.column, against.column)
         if curve.empty or (curve["x"].max() == 0):  # a server sends nothing over edges
             continue
-        style = style_of(label, labels)
+        style = (styles or {}).get(label) or style_of(label, labels)
+        name = (names or {}).get(label, label)
         x = curve["x"] / against.scale
-        axis.plot(x, curve["mean"], label=label, **style)  # type: ignore[arg-type]
+        axis.plot(x, curve["mean"], label=name, **style)
         axis.fill_between(
             x, curve["low"], curve["high"], color=style["color"], alpha=0.15, lw=0
         )

@@ -9,7 +9,15 @@ import pandas as pd
 from proxmesh.metrics import HIGHER_IS_BETTER
 from proxmesh.report.runs import Run
 
-__all__ = ["Cell", "as_latex", "as_markdown", "cells", "last_rows", "summarized"]
+__all__ = [
+    "Cell",
+    "as_latex",
+    "as_markdown",
+    "cells",
+    "last_rows",
+    "markdown",
+    "summarized",
+]
 
 JUDGED = ("stationarity", "train_loss", "test_accuracy", "density_y")
 COSTS = ("iteration", "gradients", "bytes_sent", "seconds")
@@ -84,8 +92,14 @@ def cells(runs: Sequence[Run]) -> tuple[list[str], list[list[Cell]]]:
 def as_markdown(runs: Sequence[Run]) -> str:
     """The table in Markdown."""
     titles, rows = cells(runs)
-    lines = [titles, ["---"] * len(titles)]
-    lines += [[f"**{c.text}**" if c.best else c.text for c in row] for row in rows]
+    return markdown(
+        titles, [[f"**{c.text}**" if c.best else c.text for c in row] for row in rows]
+    )
+
+
+def markdown(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Any table in Markdown."""
+    lines = [titles, ["---"] * len(titles), *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
@@ -101,7 +115,11 @@ def as_latex(runs: Sequence[Run]) -> str:
 
 
 def _best(table: pd.DataFrame, column: str) -> object:
+    """The best label; a reference that sends nothing over edges does not compete."""
     means = table[column, "mean"].dropna()
+    if "bytes_sent" in table:
+        sent = table["bytes_sent", "mean"].reindex(means.index)
+        means = means[sent > 0] if (sent > 0).any() else means
     if len(means) < 2:
         return None
     return means.idxmax() if column in HIGHER_IS_BETTER else means.idxmin()

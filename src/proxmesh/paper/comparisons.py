@@ -1,0 +1,167 @@
+"""Which runs the figures are drawn from: tasks, methods, constants and sizes.
+
+Everything here is data; `proxmesh paper` makes the runs, `figures` draws them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, final, get_args
+
+from proxmesh.errors import unknown
+from proxmesh.experiment.config import Config, load_config
+from proxmesh.experiment.parameters import Parameters, changed, load_parameters
+
+__all__ = ["COMPARISONS", "HUB_RULES", "SCALES", "Comparison", "Scale", "Size"]
+
+Scale: TypeAlias = Literal["small", "standard", "full"]
+SCALES: tuple[Scale, ...] = get_args(Scale)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much of a comparison is run."""
+
+    seeds: int
+    steps: int
+    evaluations: int
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Methods x seeds on one task."""
+
+    title: str
+    task: Mapping[str, Any]  # dotted keys of a config
+    labels: tuple[str, ...]
+    preset: str
+    small: Size
+    standard: Size
+    full: Size  # as in the papers
+    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def size(self, scale: str) -> Size:
+        """How much is run at this scale."""
+        if scale not in SCALES:
+            raise unknown("scale", scale, SCALES)
+        found: Size = getattr(self, scale)
+        return found
+
+    def config(self, scale: str, data_dir: str | None = None) -> Config:
+        """The task at this scale; the method and the seed are still open."""
+        size = self.size(scale)
+        flags = {
+            "run.steps": size.steps,
+            "run.eval_every": max(1, size.steps // size.evaluations),
+            "data.dir": data_dir,
+        }
+        return load_config(None, {**self.task, **flags})
+
+    def parameters(self) -> Parameters:
+        """The constants of every label."""
+        return changed(load_parameters(self.preset), self.variants)
+
+
+PAPER = ("hsm-admm", "sppdm", "prox-gt-sr-o", "deepstorm-v2")
+OTHERS = (
+    "d-psgd",
+    "dsgt",
+    "prox-gt-sa",
+    "deepstorm-v1",
+    "prox-dasa",
+    "prox-dasa-gt",
+)
+SERVER = ("prox-sgd", "prox-storm")
+
+A9A = {
+    "data.name": "a9a",
+    "model.name": "mlp",
+    "run.batch": 64,
+    "regularizer.weight": 1e-4,
+}
+
+HUB_RULES = ("own-tuned", "largest-tuned", "own-ring", "largest-ring", "none-ring")
+
+
+def _hub(title: str, preset: str, graph: str, agents: int, **more: Any) -> Comparison:
+    """One graph with hubs: three rules for the step, tuned there or on the ring."""
+    ring = dict(load_parameters("a9a-ring").methods["hsm-admm"])
+    tuned = load_parameters(preset).methods
+    uniform = {"algorithm": "hsm-admm-uniform"}
+    return Comparison(
+        title=title,
+        task={**A9A, "graph.name": graph, "graph.agents": agents, **more},
+        labels=HUB_RULES,
+        preset=preset,
+        variants={
+            "own-tuned": {"algorithm": "hsm-admm", **tuned["hsm-admm"]},
+            "largest-tuned": {**uniform, **tuned["hsm-admm-uniform"]},
+            "own-ring": {"algorithm": "hsm-admm", **ring},
+            "largest-ring": {**uniform, **ring},
+            "none-ring": {"algorithm": "hsm-admm-blind", **ring},
+        },
+        small=Size(seeds=1, steps=40, evaluations=8),
+        standard=Size(seeds=3, steps=2000, evaluations=50),
+        full=Size(seeds=10, steps=10_000, evaluations=100),
+    )
+
+
+def _comparisons() -> dict[str, Comparison]:
+    ring = Comparison(
+        title="a9a, MLP, ring of 8 agents, batch 64",
+        task={**A9A, "graph.name": "ring"},
+        labels=(*PAPER, *OTHERS, "prox-gt-sr-e", *SERVER),
+        preset="a9a-ring",
+        small=Size(seeds=1, steps=100, evaluations=10),
+        standard=Size(seeds=5, steps=5000, evaluations=100),
+        full=Size(seeds=10, steps=10_000, evaluations=100),
+    )
+    noniid = {"small": Size(1, 100, 10), "standard": Size(3, 2000, 40)}
+    sizes: dict[str, Any] = {**noniid, "full": Size(10, 10_000, 100)}
+    every = (*PAPER, *OTHERS, *SERVER)
+    return {
+        "ring-a9a": ring,
+        "hubs-star-8": _hub("star of 8", "a9a-star", "star", 8),
+        "hubs-star-32": _hub("star of 32", "a9a-star-32", "star", 32),
+        "hubs-star-128": _hub("star of 128", "a9a-star-128", "star", 128),
+        "hubs-barabasi-albert-32": _hub(
+            "Barabási-Albert, 32 agents",
+            "a9a-barabasi-albert-32",
+            "barabasi-albert",
+            32,
+            **{"graph.seed": 1},
+        ),
+        "noniid-by-label": Comparison(
+            title="sorted by label",
+            task={**A9A, "graph.name": "ring", "data.split": "by-label"},
+            labels=every,
+            preset="a9a-ring",
+            **sizes,
+        ),
+        "noniid-dirichlet": Comparison(
+            title="Dirichlet(0.1) proportions",
+            task={
+                **A9A,
+                "graph.name": "ring",
+                "data.split": "dirichlet",
+                "data.alpha": 0.1,
+            },
+            labels=every,
+            preset="a9a-ring",
+            **sizes,
+        ),
+        "rate": Comparison(
+            title="a9a, MLP, ring of 8 agents, batch 64",
+            task={**A9A, "graph.name": "ring"},
+            labels=("hsm-admm",),
+            preset="a9a-ring",
+            small=Size(seeds=1, steps=120, evaluations=40),
+            standard=Size(seeds=5, steps=10_000, evaluations=200),
+            full=Size(seeds=10, steps=100_000, evaluations=1000),
+        ),
+    }
+
+
+COMPARISONS: Mapping[str, Comparison] = _comparisons()
+"""Every set of runs by its name."""

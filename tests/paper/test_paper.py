@@ -1,0 +1,213 @@
+"""The paper's figures: their comparisons are sound, their numbers are those of runs."""
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import proxmesh as pm
+from proxmesh.algorithms import ALGORITHMS
+from proxmesh.experiment.assemble import build_algorithm
+from proxmesh.experiment.comparing import request
+from proxmesh.paper import FIGURES
+from proxmesh.paper.comparisons import COMPARISONS, SCALES
+from proxmesh.report.reaching import first_reached, fitted_slope, running_best, spent
+from proxmesh.report.runs import Run
+
+K = np.array([0, *np.unique(np.geomspace(1, 1000, 40).astype(int))])
+FACTOR = {"hsm-admm": 0.01, "dsgt": 1e3}  # of the stationarity K^(-2/3)
+
+
+def fabricated(label: str, seed: int, comparison: str) -> Run:
+    plan = COMPARISONS[comparison]
+    section = plan.parameters().section(label)
+    config = request(plan.config("small"), section, seed).model_dump()
+    decay = FACTOR.get(label, 10.0) * np.maximum(K, 0.5) ** (-2 / 3)
+    server = label in {"prox-sgd", "prox-storm"}
+    history = pd.DataFrame(
+        {
+            "iteration": K,
+            "gradients": 128 * K + 64,
+            "vectors_sent": 0 * K if server else K + 1,
+            "bytes_sent": 0 * K if server else 1_000_000 * (K + 1),
+            "seconds": 0.01 * K,
+            "stationarity": decay * (1 + 0.1 * seed),
+            "train_loss": 0.3 + decay,
+            "test_accuracy": 0.9 - 0.01 * decay,
+            "density_y": 0.5,
+            "kkt": 3 * decay,
+        }
+    )
+    bad = label == "none-ring"
+    return Run(
+        label=label,
+        seed=seed,
+        folder=Path(label) / f"seed-{seed}",
+        config=config,
+        history=history,
+        outcome="diverged" if bad else "finished",
+        message="at iteration 12, first at agent 0." if bad else "1000 iterations.",
+    )
+
+
+def runs_of(figure: str) -> dict[str, list[Run]]:
+    return {
+        name: [fabricated(label, s, name) for label in COMPARISONS[name].labels
+               for s in range(2)]
+        for name in FIGURES[figure].needs
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_every_comparison_is_sound_at_every_scale(name: str) -> None:
+    comparison = COMPARISONS[name]
+    parameters = comparison.parameters()
+    sizes = [comparison.size(scale) for scale in SCALES]
+    assert [s.steps for s in sizes] == sorted(s.steps for s in sizes)
+    for label in comparison.labels:
+        section = parameters.section(label)
+        assert section["name"] in ALGORITHMS
+        build_algorithm(request(comparison.config("standard"), section, 0))
+        if "hubs" not in name:  # tuned, not left at its defaults
+            assert label in parameters.methods
+    differing = parameters.differences(comparison.config("full").model_dump())
+    allowed = {"data.split", "regularizer.name"}
+    assert all(any(key in d for key in allowed) for d in differing), differing
+
+
+def test_the_issue_s_experiments_are_all_here() -> None:
+    assert set(FIGURES) == {
+        "fig-ring-a9a",
+        "fig-hubs",
+        "fig-noniid",
+        "fig-rate",
+        "fig-communication",
+        "table-cost",
+    }
+    graphs = {
+        (c.task["graph.name"], c.task.get("graph.agents", 8))
+        for name, c in COMPARISONS.items()
+        if name.startswith("hubs")
+    }
+    assert graphs == {
+        ("star", 8),
+        ("star", 32),
+        ("star", 128),
+        ("barabasi-albert", 32),
+    }
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_is_made_from_runs(name: str, tmp_path: Path) -> None:
+    FIGURES[name].make(runs_of(name), tmp_path)
+    assert (tmp_path / "table.md").read_text().startswith(("| ", "sorted"))
+    if name.startswith("fig"):
+        assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+def test_hubs_show_iterations_to_targets_and_divergence(tmp_path: Path) -> None:
+    FIGURES["fig-hubs"].make(runs_of("fig-hubs"), tmp_path)
+    lines = (tmp_path / "table.md").read_text().splitlines()
+    assert len(lines) == 2 + 4 * 5
+    blind = next(line for line in lines if "no degree" in line)
+    assert "diverged at k = 12" in blind
+    own = next(line for line in lines if "own degree, tuned" in line)
+    assert "not reached" in own  # 10 K^(-2/3) at K = 1000 is 0.1
+
+
+def test_the_fitted_slope_is_the_slope(tmp_path: Path) -> None:
+    assert fitted_slope([1, 10, 100], [1, 1e-2, 1e-4], 0.0) == pytest.approx(-2)
+    # Only the last decade counts: a flat start does not change it.
+    assert fitted_slope([1, 10, 100], [1, 1, 1e-3], 0.1) == pytest.approx(-3)
+    FIGURES["fig-rate"].make(runs_of("fig-rate"), tmp_path)
+    row = (tmp_path / "table.md").read_text().splitlines()[2].split(" | ")
+    assert row[1] == "-0.67"
+
+
+def test_what_was_spent_until_a_target_is_read_off_the_first_row_there() -> None:
+    runs = [fabricated("hsm-admm", s, "ring-a9a") for s in range(2)]
+    target = 1e-3
+    k = int(K[(K > 0) & (0.01 * np.maximum(K, 0.5) ** (-2 / 3) <= target)][0])
+    row = first_reached(runs[0].history, "stationarity", target)
+    assert row is not None
+    assert row["iteration"] == k
+    assert first_reached(runs[0].history, "stationarity", 1e-9) is None
+    assert first_reached(runs[0].history, "nothing", 1.0) is None
+    high = first_reached(runs[0].history, "test_accuracy", 0.899)
+    assert high is not None
+    assert high["test_accuracy"] >= 0.899
+    median, count = spent(runs, "stationarity", target, "gradients")
+    assert count == 2
+    assert median >= 128 * k + 64
+    assert spent(runs, "stationarity", 1e-9, "gradients") == (float("inf"), 0)
+    best = running_best(pd.DataFrame({"kkt": [9.0, 3.0, 4.0, 1.0]}), "kkt")
+    assert best.tolist() == [3.0, 3.0, 1.0]
+
+
+def test_table_cost_counts_samples_once_and_gradients_twice(tmp_path: Path) -> None:
+    FIGURES["table-cost"].make(runs_of("table-cost"), tmp_path)
+    lines = (tmp_path / "table.md").read_text().splitlines()
+    cells = {row.split(" | ")[0].strip("| "): row.split(" | ") for row in lines[2:]}
+    assert "prox-storm" not in cells  # sends nothing over edges
+    assert cells["dsgt"][5] == "not reached"
+    # HSM-ADMM: one sample for two gradients, one batch of 64 more at the start.
+    samples, gradients = (
+        float(cell.replace(",", "")) for cell in cells["hsm-admm"][5:7]
+    )
+    assert samples == pytest.approx((gradients - 64) / 2 + 64)
+
+
+def test_unknown_scale() -> None:
+    with pytest.raises(pm.InputError, match="unknown scale `tiny`"):
+        COMPARISONS["rate"].size("tiny")
+
+
+def test_paper_on_the_command_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from proxmesh.cli import main
+    from proxmesh.paper.comparisons import Size
+
+    few = dataclasses.replace(COMPARISONS["rate"], small=Size(2, 8, 8))
+    monkeypatch.setitem(COMPARISONS, "rate", few)
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> int:
+        with pytest.raises(SystemExit) as stopped:
+            main(["paper", *arguments])
+        assert isinstance(stopped.value.code, int)
+        return stopped.value.code
+
+    assert call() == 0
+    assert "fig-hubs" in capsys.readouterr().out
+    assert call("fig-rate", "--scale", "small") == 0
+    printed = capsys.readouterr().out
+    assert "2 runs" in printed
+    assert "paper/small/fig-rate/figure.png" in printed
+    files = {file.name for file in Path("paper/small/fig-rate").iterdir()}
+    assert files == {
+        "figure.png",
+        "rate-methods.toml",
+        "rate-runs.csv",
+        "rate-task.toml",
+        "table.md",
+    }
+    assert call("fig-rate", "--scale", "small") == 0
+    assert "2 are there already" in capsys.readouterr().out
+    # What is kept reruns it: the same runs by hand are found to be there.
+    kept = "paper/small/fig-rate/rate"
+    again = ["compare", "--config", f"{kept}-task.toml", "--params",
+             f"{kept}-methods.toml", "--algorithms", "hsm-admm", "--seeds", "2",
+             "--out", "paper/small/runs/rate"]  # fmt: skip
+    with pytest.raises(SystemExit) as stopped:
+        main(again)
+    assert stopped.value.code == 0
+    assert "2 runs are in paper/small/runs/rate already" in capsys.readouterr().out
+    assert call("fig-hub") == 2
+    assert "Did you mean `fig-hubs`?" in capsys.readouterr().err
+    assert call("fig-rate", "--scale", "tiny") == 2
+    assert "unknown scale `tiny`" in capsys.readouterr().err
