@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pandas as pd
@@ -292,6 +293,11 @@ def test_compare_runs_every_method_and_seed_and_makes_a_table_and_curves(
     assert call("compare", "--algorithms", "hsm-admm,d-psgd", *COMPARED) == 0
     printed = capsys.readouterr().out
     assert "4/4  " in printed
+    shown = printed[printed.index("method ") :].splitlines()  # whole, also in a pipe
+    assert shown[0].split() == ["method", "stationarity", "training", "loss", "test",
+                                "accuracy", "nonzeros", "iterations", "gradients",
+                                "MB", "sent", "seconds", "seeds"]  # fmt: skip
+    assert [row.split()[0] for row in shown[1:3]] == ["hsm-admm", "d-psgd"]
     assert "constants: every method's own defaults" in printed
     files = {file.name for file in Path("c").iterdir()}
     assert files == {
@@ -357,6 +363,7 @@ def test_compare_shows_a_method_that_diverges(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     wild = ["--set", "hsm-admm.c_rho=5", "--set", "hsm-admm.c_eta=1e-3"]
+    assert call("compare", "--algorithms", "hsm-admm", *wild, *COMPARED) == 4
     assert call("compare", "--algorithms", "hsm-admm,d-psgd", *wild, *COMPARED) == 0
     printed = capsys.readouterr().out
     assert "diverged" in printed
@@ -370,8 +377,12 @@ def test_compare_shows_a_method_that_diverges(
         (["--params", "a9a-rang"], "unknown preset or file of parameters `a9a-rang`."),
         (["--set", "sppdm.speed=1"], "does not fit `sppdm`: unknown option `speed`"),
         (["--set", "algorithm.alpha=1"], "`algorithm` is one method's section."),
+        (["--set", "grapf.prob=1"], "unknown section or method `grapf`"),
+        (["--set", "dsgt.alpha=1"], "unknown section or method `dsgt`"),
+        (["--out", "taken"], "folder `taken` cannot be written."),
         (["--gradients", "7"], "does not pay for one step of `HSMADMM`"),
-        (["nowhere"], "`nowhere` is no folder."),
+        (["nowhere", "--out", "x"], "`nowhere` is no folder."),
+        (["nowhere"], "give `--out FOLDER` for the report"),
         (["--seeds", "0"], "See `proxmesh compare --help`"),
         (["--graph", "rung"], "unknown graph `rung`. Did you mean `ring`?"),
     ],
@@ -379,6 +390,7 @@ def test_compare_shows_a_method_that_diverges(
 def test_compare_refuses_wrong_input_in_one_line(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    Path("taken").touch()
     assert call("compare", *SMALL, *arguments) == 2
     error = capsys.readouterr().err
     assert message in error
@@ -401,6 +413,21 @@ def test_compare_reads_folders_of_runs_and_refuses_different_tasks(
         "runs of different tasks: `graph.name` is 'ring' there and 'star' here" in error
     )
     assert not Path("wrong").exists()
+
+
+def test_tune_takes_steps_and_seed_from_a_file(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("task.toml").write_text(
+        'seed = 7\n[data]\nname = "breast-cancer"\n[run]\nsteps = 5\nbatch = 8\n'
+    )
+    assert call("tune", "--config", "task.toml", "--trials", "1", "--quiet") == 0
+    assert capsys.readouterr().out == "tuning/params.toml\n"
+    tuned = tomllib.loads(Path("tuning/params.toml").read_text())["tuned"]
+    assert (tuned["seed"], tuned["gradients"]) == (7, 2 * 5 * 8)
+    assert call("tune", "--config", "task.toml", "--trials", "1", "--set",
+                "data.split=shuffled") == 2  # fmt: skip
+    assert "holds another run: its `data.split`" in capsys.readouterr().err
 
 
 def test_tune_writes_values_that_compare_reads(
@@ -430,6 +457,30 @@ def test_tune_writes_values_that_compare_reads(
 
 
 @pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
+def test_a_stopped_comparison_leaves_no_process_and_goes_on(
+    number: int, code: int
+) -> None:
+    compare = [sys.executable, "-m", "proxmesh", "compare", *SMALL, "--seeds", "2",
+               "--algorithms", "d-psgd", "--steps", "999999", "--out", "c"]  # fmt: skip
+    running = subprocess.Popen(compare, stdout=subprocess.PIPE, text=True)
+    history = [Path(f"c/d-psgd/seed-{seed}/history.csv") for seed in (0, 1)]
+    while not all(file.exists() for file in history):
+        time.sleep(0.1)
+    running.send_signal(number)
+    printed, _ = running.communicate(timeout=60)
+    assert running.returncode == code
+    assert "the same command goes on" in printed
+    sizes = [file.stat().st_size for file in history]
+    time.sleep(1)
+    assert [file.stat().st_size for file in history] == sizes  # nobody writes on
+    few = ["--seeds", "2", "--algorithms", "d-psgd", "--out", "c", "--quiet"]
+    assert call("compare", *SMALL, *few) == 0  # half-written runs are made again
+    assert set(pd.read_csv("c/runs.csv")["iteration"]) == {20}
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--algorithms", "hsm"], "unknown algorithm `hsm`. Did you mean `hsm-admm`?"),
@@ -437,6 +488,8 @@ def test_tune_writes_values_that_compare_reads(
         (["--space", "s.toml"], "the tuning space of `hsm-admm` is empty."),
         (["--space", "no.toml"], "space `no.toml` cannot be read"),
         (["--sampler", "best"], "unknown sampler `best`."),
+        (["--set", "algorithm.k0=9"], "`algorithm` is one method's section."),
+        (["--out", "s.toml"], "folder `s.toml` cannot be written."),
     ],
 )
 def test_tune_refuses_wrong_input_in_one_line(

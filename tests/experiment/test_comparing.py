@@ -9,8 +9,13 @@ import torch
 
 import proxmesh as pm
 from proxmesh.experiment.assemble import assemble
-from proxmesh.experiment.comparing import is_whole, planned, steps_within, task_of
-from proxmesh.experiment.config import load_config
+from proxmesh.experiment.comparing import (
+    is_whole,
+    planned,
+    single_threaded,
+    steps_within,
+)
+from proxmesh.experiment.config import load_config, task_of
 from proxmesh.experiment.crew import Crew, Ended, Errand, Progressed
 from proxmesh.experiment.ledger import Ledger
 from proxmesh.experiment.parameters import (
@@ -30,6 +35,11 @@ SMALL = {
 }
 
 
+def task(**flags: Any) -> dict[str, Any]:
+    config = load_config(None, {**SMALL, **flags})
+    return assemble(single_threaded(config)).config
+
+
 def made(errands: list[Errand], size: int = 2) -> list[Ended]:
     with Crew(size) as crew:
         for errand in errands:
@@ -38,7 +48,7 @@ def made(errands: list[Errand], size: int = 2) -> list[Ended]:
 
 
 def test_runs_are_made_once_and_half_written_ones_again(tmp_path: Path) -> None:
-    base = load_config(None, SMALL)
+    base = task()
     labels = ["hsm-admm", "d-psgd"]
     plan = planned(base, labels, range(2), DEFAULTS, tmp_path)
     assert len(plan.todo) == 4
@@ -59,7 +69,7 @@ def test_runs_are_made_once_and_half_written_ones_again(tmp_path: Path) -> None:
 
 def test_a_run_in_a_process_is_the_run_of_the_command_line(tmp_path: Path) -> None:
     torch.set_default_dtype(torch.float32)  # the command line's own default
-    base = load_config(None, SMALL)
+    base = task()
     made(planned(base, ["sppdm"], [3], DEFAULTS, tmp_path).todo)
     flags = {**SMALL, "seed": 3, "algorithm.name": "sppdm", "run.threads": 1}
     assemble(load_config(None, flags)).run(tmp_path / "alone")
@@ -89,14 +99,60 @@ def _without(row: str, place: int) -> list[str]:
 def test_a_folder_of_other_runs_is_refused(
     tmp_path: Path, flags: dict[str, Any], parameters: Any, message: str
 ) -> None:
-    made(planned(load_config(None, SMALL), ["d-psgd"], [0], DEFAULTS, tmp_path).todo)
-    other = load_config(None, {**SMALL, **flags})
+    made(planned(task(), ["d-psgd"], [0], DEFAULTS, tmp_path).todo)
+    other = task(**flags)
     with pytest.raises(pm.InputError, match=message):
         planned(other, ["d-psgd"], [0], parameters, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"model.name": "logistic"}, r"`model\..*` is "),
+        ({"regularizer.weight": 0.01}, r"`regularizer.weight` is 0.01, .* 0.0001"),
+        ({"model.hidden": 5}, r"`model.hidden` is 5, asked for is 64"),
+        (
+            {"data.split": "dirichlet", "data.alpha": 0.5},
+            r"`data.alpha` is 0.5, .* None",
+        ),
+    ],
+)
+def test_what_was_set_then_and_is_not_now_is_another_task(
+    tmp_path: Path, given: dict[str, Any], message: str
+) -> None:
+    made(planned(task(**given), ["d-psgd"], [0], DEFAULTS, tmp_path).todo)
+    with pytest.raises(pm.InputError, match=message):
+        planned(task(), ["d-psgd"], [0], DEFAULTS, tmp_path)
+
+
+def test_runs_on_an_own_file_are_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = "\n".join(f"{i % 7},{i % 3},{i % 2}" for i in range(60))
+    Path("mine.csv").write_text(f"a,b,label\n{rows}\n")
+    own = task(**{"data.name": "mine.csv"})
+    made(planned(own, ["d-psgd"], [0], DEFAULTS, tmp_path).todo)
+    assert len(planned(own, ["d-psgd"], [0], DEFAULTS, tmp_path).done) == 1
+
+
+def test_a_history_that_lost_rows_is_half_written(tmp_path: Path) -> None:
+    plan = planned(task(), ["d-psgd"], [0], DEFAULTS, tmp_path)
+    made(plan.todo)
+    folder = plan.todo[0].folder
+    assert is_whole(folder)
+    history = folder / "history.csv"
+    rows = history.read_text().splitlines()
+    history.write_text("\n".join(rows[:-1]) + "\n")
+    assert not is_whole(folder)
+    history.write_text("\n".join(rows) + "\n")
+    for broken in ("[]", "null", "{}", '{"outcome": "finished", "final": {}}'):
+        (folder / "summary.json").write_text(broken)
+        assert not is_whole(folder)
+
+
 def test_a_failed_run_leaves_the_others_alone_and_its_reason(tmp_path: Path) -> None:
-    base = load_config(None, SMALL)
+    base = task()
     good = planned(base, ["d-psgd"], [0, 1], DEFAULTS, tmp_path).todo
     bad = Errand("bad", {"data": {"name": "nowhere"}}, tmp_path / "bad" / "seed-0")
     ended = {e.errand.name: e for e in made([bad, *good])}
@@ -107,7 +163,7 @@ def test_a_failed_run_leaves_the_others_alone_and_its_reason(tmp_path: Path) -> 
 
 
 def test_a_killed_process_is_a_failed_run(tmp_path: Path) -> None:
-    base = load_config(None, {**SMALL, "run.steps": 1_000_000})
+    base = task(**{"run.steps": 1_000_000})
     errand = planned(base, ["d-psgd"], [0], DEFAULTS, tmp_path).todo[0]
     ended = None
     with Crew(1) as crew:
@@ -124,7 +180,7 @@ def test_a_killed_process_is_a_failed_run(tmp_path: Path) -> None:
 
 
 def test_leaving_a_crew_stops_what_runs(tmp_path: Path) -> None:
-    base = load_config(None, {**SMALL, "run.steps": 1_000_000})
+    base = task(**{"run.steps": 1_000_000})
     errand = planned(base, ["d-psgd"], [0], DEFAULTS, tmp_path).todo[0]
     with Crew(1) as crew:
         crew.submit(errand)
@@ -151,6 +207,7 @@ def test_a_budget_of_gradients_is_used_and_not_exceeded(algorithm: Any) -> None:
     assert ledger.gradients <= 10_000
     ledger.add(steps + 1)
     assert ledger.gradients > 10_000
+    assert steps_within(640, pm.DPSGD(), 64, 1000.0) == 10  # to the last gradient
     with pytest.raises(pm.InputError, match="does not pay for one step"):
         steps_within(10, algorithm, 64, 1000.0)
 
@@ -188,6 +245,13 @@ def test_parameters_from_a_file(tmp_path: Path) -> None:
         ("[method.dsgt]\nalpha = 1", r"unknown section `method` .* mean `methods`"),
         ("x =", r"not valid TOML"),
         ("", r"has no table \[methods.NAME\]"),
+        ("methods = 3", r"`methods` must be a table, got 3"),
+        ("task = 5\n[methods.dsgt]\nalpha = 1", r"`task` must be a table, got 5"),
+        ("[methods]\ndsgt = 3", r"`dsgt` must be a table of values, got 3"),
+        ("[methods.x]\nalgorithm = ['dsgt']", r"unknown algorithm `\['dsgt'\]`"),
+        ('[methods."a/b"]\nalgorithm = "dsgt"', r"`a/b` cannot name a folder"),
+        ('[methods.".."]\nalgorithm = "dsgt"', r"`..` cannot name a folder"),
+        ('[methods."[/b]"]\nalgorithm = "dsgt"', r"cannot name a folder"),
     ],
 )
 def test_parameters_that_do_not_fit(tmp_path: Path, text: str, message: str) -> None:
@@ -197,17 +261,46 @@ def test_parameters_that_do_not_fit(tmp_path: Path, text: str, message: str) -> 
         load_parameters(str(file))
 
 
-def test_every_preset_fits_its_methods_and_is_found_by_its_task() -> None:
-    found = list(presets())
-    for preset in found:
-        for key in ("command", "date", "trials", "gradients", "objective"):
+PRESETS: dict[str, dict[str, Any]] = {
+    "a9a-ring": {},
+    "a9a-ring-by-label": {"data.split": "by-label"},
+    "a9a-star": {"graph.name": "star"},
+    "a9a-star-32": {"graph.name": "star", "graph.agents": 32},
+    "a9a-star-128": {"graph.name": "star", "graph.agents": 128},
+    "a9a-barabasi-albert-32": {
+        "graph.name": "barabasi-albert",
+        "graph.agents": 32,
+        "graph.seed": 1,
+    },
+}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_is_found_by_its_task_and_by_no_other(name: str) -> None:
+    flags = {"data.name": "a9a", **PRESETS[name]}
+    config = assemble(load_config(None, flags)).config
+    found = preset_for(config)
+    assert found is not None
+    assert found.source == f"preset `{name}`"
+    for key, value in (("model.hidden", 32), ("run.batch", 32), ("model.init", "x")):
+        section, option = key.split(".")
+        other = {**config, section: {**config[section], option: value}}
+        assert preset_for(other) is None
+
+
+def test_every_preset_says_how_it_was_made() -> None:
+    found = {preset.source.split("`")[1]: preset for preset in presets()}
+    assert set(found) == set(PRESETS)
+    for preset in found.values():
+        for key in ("command", "date", "trials", "gradients", "objective", "seed"):
             assert preset.tuned[key], f"{preset.source} does not say its {key}"
-        tree: dict[str, Any] = {}
-        for key, value in preset.task.items():
-            section, name = key.split(".")
-            tree.setdefault(section, {})[name] = value
-        assert preset_for(tree) is not None
-    assert preset_for({"graph": {"name": "nothing like it"}}) is None
+        assert set(preset.tuned["reached"]) == set(preset.methods)
+
+
+def test_a_part_of_a_schedule_is_set_on_the_rest_of_it() -> None:
+    found = changed(DEFAULTS, {"d-psgd": {"alpha": {"coefficient": 0.3}}})
+    alpha = found.section("d-psgd")["alpha"]
+    assert (alpha["coefficient"], alpha["exponent"]) == (0.3, -0.5)
 
 
 def test_unknown_parameters_are_refused_with_the_nearest_name() -> None:
@@ -216,7 +309,7 @@ def test_unknown_parameters_are_refused_with_the_nearest_name() -> None:
 
 
 def test_a_summary_is_written_last(tmp_path: Path) -> None:
-    plan = planned(load_config(None, SMALL), ["d-psgd"], [0], DEFAULTS, tmp_path)
+    plan = planned(task(), ["d-psgd"], [0], DEFAULTS, tmp_path)
     made(plan.todo)
     folder = plan.todo[0].folder
     assert json.loads((folder / "summary.json").read_text())["outcome"] == "finished"

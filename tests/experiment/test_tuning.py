@@ -7,14 +7,15 @@ import pytest
 
 import proxmesh as pm
 from proxmesh.algorithms import ALGORITHMS
-from proxmesh.experiment.assemble import build_algorithm
+from proxmesh.experiment.assemble import assemble, build_algorithm
 from proxmesh.experiment.config import load_config
 from proxmesh.experiment.parameters import load_parameters
 from proxmesh.experiment.results import RunFolder
 from proxmesh.experiment.spaces import Choice, Range, Space, load_spaces
 from proxmesh.experiment.tuning import Budget, searches, trial_table, write_parameters
 
-SMALL = {"data.name": "breast-cancer", "graph.agents": 4, "run.batch": 8}
+FLAGS = {"data.name": "breast-cancer", "graph.agents": 4, "run.batch": 8}
+SMALL = assemble(load_config(None, FLAGS)).config
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -37,8 +38,13 @@ def test_every_method_has_a_space_with_its_defaults_in_it(name: str) -> None:
 
 
 def test_a_multiple_follows_what_it_multiplies() -> None:
-    entries = {"c_rho": Range(0.1, 1), "c_eta": Range(1, 4, times="c_rho")}
-    space = Space("hsm-admm", entries)
+    space = Space(
+        "hsm-admm",
+        {
+            "c_rho": Range(low=0.1, high=1),
+            "c_eta": Range(low=1, high=4, times="c_rho"),
+        },
+    )
     assert space.options({"c_rho": 0.2, "c_eta": 3.0}) == {"c_rho": 0.2, "c_eta": 0.6}
     assert space.point(pm.HSMADMM(0.2, 0.6)) == pytest.approx(
         {"c_rho": 0.2, "c_eta": 3}
@@ -48,7 +54,12 @@ def test_a_multiple_follows_what_it_multiplies() -> None:
 
 def test_a_grid_has_as_many_points_as_the_trials_pay_for() -> None:
     space = Space(
-        "dsgt", {"a": Range(1, 100), "b": Range(0, 1, log=False), "c": Choice((1, 2))}
+        "dsgt",
+        {
+            "a": Range(low=1, high=100),
+            "b": Range(low=0, high=1, log=False),
+            "c": Choice(choices=[1, 2]),
+        },
     )
     grid = space.grid(18)
     assert len(grid) == 18
@@ -64,9 +75,17 @@ def test_a_grid_has_as_many_points_as_the_trials_pay_for() -> None:
     [
         ("[hsm-adm]", r"unknown algorithm `hsm-adm` of space .* mean `hsm-admm`"),
         ("[dsgt]\nalpha = 3", r"space of `dsgt`: `alpha` must be \{ low, high \}"),
-        ("[dsgt]\nalpha = { low = 2, high = 1 }", r"`low` must be below `high`"),
+        ("[dsgt]\nalpha = { low = 2, high = 1 }", r"low below high .*'low': 2"),
         ("[dsgt]\nalpha = { low = 0, high = 1 }", r"positive on a logarithmic scale"),
-        ("[dsgt]\nalpha = { choices = [] }", r"`alpha` has no choices"),
+        ("[dsgt]\nalpha = { low = 1, high = inf }", r"must be .*numbers"),
+        ("[dsgt]\nalpha = { low = 'a', high = 1 }", r"must be .*numbers"),
+        ("[dsgt]\nalpha = { low = 1, high = 2, log = 'yes' }", r"must be .*`log`"),
+        ("[dsgt]\nalpha = { choices = [] }", r"choices = \[...\]"),
+        ("[dsgt]\nalpha = { choices = 3 }", r"choices = \[...\]"),
+        (
+            "[hsm-admm]\nc_eta = { low = 1, high = 2, times = 'c_rho' }",
+            r"is a multiple of `c_rho`, which is not listed before it",
+        ),
         ("dsgt = 1", r"`dsgt` must be a table, got 1"),
         ("[dsgt", r"not valid TOML"),
     ],
@@ -79,18 +98,19 @@ def test_spaces_that_cannot_be_used(tmp_path: Path, text: str, message: str) -> 
 
 
 def test_an_empty_space_and_wrong_names(tmp_path: Path) -> None:
-    base, budget = load_config(None, SMALL), Budget(2, 1000)
+    base, budget = SMALL, Budget(2, 1000)
     empty = {"dsgt": Space("dsgt", {})}
-    wrong = {"dsgt": Space("dsgt", {"speed": Range(1, 2)})}
+    wrong = {"dsgt": Space("dsgt", {"speed": Range(low=1, high=2)})}
     with pytest.raises(pm.InputError, match="the tuning space of `dsgt` is empty"):
         searches(base, ["dsgt"], empty, budget, shard_size=9, out=tmp_path)
     with pytest.raises(pm.InputError, match="unknown algorithm `dsg`"):
         searches(base, ["dsg"], {}, budget, shard_size=9, out=tmp_path)
-    with pytest.raises(pm.InputError, match="unknown objective `test_accuracy`"):
-        Budget(2, 1000, "test_accuracy")
+    for objective in ("test_accuracy", "kkt", "iteration"):
+        with pytest.raises(pm.InputError, match=f"unknown objective `{objective}`"):
+            Budget(2, 1000, objective)
     with pytest.raises(pm.InputError, match="unknown sampler `random`"):
         Budget(2, 1000, sampler="random")  # type: ignore[arg-type]
-    with pytest.raises(pm.InputError, match="no hyperparameter `speed` to tune"):
+    with pytest.raises(pm.InputError, match="unknown hyperparameter `speed` of DSGT"):
         searches(base, ["dsgt"], wrong, budget, shard_size=9, out=tmp_path)
 
 
@@ -98,8 +118,8 @@ def test_an_empty_space_and_wrong_names(tmp_path: Path) -> None:
 def test_a_search_is_repeatable_equal_in_budget_and_finds_the_best(
     tmp_path: Path, sampler: str
 ) -> None:
-    base = load_config(None, SMALL)
-    trials = 4 if sampler == "tpe" else 8  # two points for three constants
+    base = SMALL
+    trials = 4 if sampler == "tpe" else 9  # the defaults, 2 points for 3 constants
     budget = Budget(trials, 640, "objective", sampler)  # type: ignore[arg-type]
 
     def search() -> list[list[tuple[object, int]]]:
@@ -118,14 +138,23 @@ def test_a_search_is_repeatable_equal_in_budget_and_finds_the_best(
                 # A known landscape in place of a run: the third trial is the best.
                 value = [3.0, 2.0, 1.0][len(seen)] if len(seen) < 3 else float("nan")
                 outcome = "finished" if len(seen) < 3 else "diverged"
-                one.tell(errand, outcome, {"objective": value})
+                one.tell(errand, outcome, {"objective": value}, "")
                 config = errand.config
-                seen.append((config["algorithm"], config["run"]["steps"]))
+                searched = ("name", *one.space.entries)
+                chosen = {
+                    key: value
+                    for key, value in config["algorithm"].items()
+                    if key in searched
+                }
+                seen.append((chosen, config["run"]["steps"]))
             tried.append(seen)
             assert one.best[1] == 1.0
             assert len(one.trials) <= trials
-        write_parameters(tmp_path / "params.toml", made, base.model_dump(), "cmd")
+        write_parameters(tmp_path / "params.toml", made, base, "cmd")
         assert len(trial_table(made)) == sum(map(len, tried))
+        assert [one.defaults for one in made] == [3.0, 3.0]
+        if sampler == "tpe":
+            assert {len(one.trials) for one in made} == {trials}
         return tried
 
     first, second = search(), search()
@@ -143,7 +172,7 @@ def test_a_search_is_repeatable_equal_in_budget_and_finds_the_best(
 
 
 def test_trials_that_are_in_the_folder_are_not_run_again(tmp_path: Path) -> None:
-    base, budget = load_config(None, SMALL), Budget(2, 640, "objective")
+    base, budget = SMALL, Budget(2, 640, "objective")
 
     def opened() -> tuple[object, object]:
         one = searches(
@@ -154,20 +183,46 @@ def test_trials_that_are_in_the_folder_are_not_run_again(tmp_path: Path) -> None
     one, errand = opened()
     folder = RunFolder.create(errand.folder)  # type: ignore[attr-defined]
     folder.write_config(errand.config)  # type: ignore[attr-defined]
-    (folder.path / "history.csv").write_text("iteration\n0\n")
-    ended = {"outcome": "finished", "final": {"objective": 0.25}}
+    (folder.path / "history.csv").write_text("iteration\n80\n")
+    final = {"objective": 0.25, "iteration": 80}
+    ended = {"outcome": "finished", "final": final, "message": "80 iterations."}
     (folder.path / "summary.json").write_text(json.dumps(ended))
     one, errand = opened()
     assert errand.name == "d-psgd trial 1"  # type: ignore[attr-defined]
     assert one.trials[0]["objective"] == 0.25  # type: ignore[attr-defined]
+    text = (folder.path / "config.toml").read_text()
+    (folder.path / "config.toml").write_text(text.replace("steps = 80", "steps = 81"))
+    with pytest.raises(
+        pm.InputError, match=r"holds another run: its `run\.steps` is 81"
+    ):
+        opened()
+
+
+def test_values_that_a_method_refuses_are_a_failed_trial(tmp_path: Path) -> None:
+    space = Space("prox-gt-sr-o", {"large_batch": Choice(choices=[64, 100_000])})
+    one = searches(
+        SMALL,
+        ["prox-gt-sr-o"],
+        {"prox-gt-sr-o": space},
+        Budget(3, 640, "objective", "grid"),
+        shard_size=9,
+        out=tmp_path,
+    )[0]
+    errand = one.next()
+    assert errand is not None
+    one.tell(errand, "finished", {"objective": 1.0}, "")
+    assert one.next() is None  # 100,000 gradients are more than the budget
+    assert [trial["outcome"] for trial in one.trials] == ["finished", "failed"]
+    assert "does not pay for one step" in one.trials[1]["message"]
+    assert one.defaults is None  # 2048 is not in this space
 
 
 def test_only_failures_are_no_parameters(tmp_path: Path) -> None:
-    base, budget = load_config(None, SMALL), Budget(1, 640)
+    base, budget = SMALL, Budget(1, 640)
     made = searches(base, ["dsgt"], load_spaces(), budget, shard_size=9, out=tmp_path)
     errand = made[0].next()
     assert errand is not None
-    made[0].tell(errand, "diverged", {})
+    made[0].tell(errand, "diverged", {}, "")
     assert not made[0].found
     with pytest.raises(pm.InputError, match="every trial diverged or failed"):
-        write_parameters(tmp_path / "p.toml", made, base.model_dump(), "cmd")
+        write_parameters(tmp_path / "p.toml", made, base, "cmd")

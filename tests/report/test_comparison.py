@@ -42,7 +42,8 @@ def write(
         }
     )
     history.to_csv(folder / "history.csv", index=False)
-    summary = {"outcome": outcome, "message": message, "final": {}}
+    final = {"iteration": len(values) - 1}
+    summary = {"outcome": outcome, "message": message, "final": final}
     (folder / "summary.json").write_text(json.dumps(summary))
 
 
@@ -57,6 +58,8 @@ def folder(tmp_path: Path) -> Path:
         "diverged",
         "at iteration 37, first at agent 2. Shorten the step.",
     )
+    write(tmp_path / "prox-dasa" / "seed-9", [9.0, 0.2, 0.004])
+    write(tmp_path / "prox-dasa" / "seed-10", [9.0, 0.4, 0.004])
     failed = tmp_path / "sppdm" / "seed-9"
     failed.mkdir(parents=True)
     (failed / "failed.txt").write_text("no room left\n")
@@ -80,6 +83,8 @@ def test_means_and_deviations_are_those_of_the_good_runs(folder: Path) -> None:
         "finished",
         "finished",
         "diverged",
+        "finished",
+        "finished",
         "failed",
     ]
 
@@ -92,14 +97,16 @@ def test_the_table_shows_the_best_in_bold_and_bad_ends(folder: Path) -> None:
         "| --- | --- | --- | --- | --- | --- | --- | --- |\n"
         "| dsgt | 0.2000 ± 0.1414 | **0.8950 ± 0.0071** | 2 | 128 | 4 | 1.0 ± 0.0 | "
         "2 |\n"
-        "| hsm-admm | **2.0e-03** | 0.8900 | 2 | 128 | 4 | 1.0 | "
+        "| hsm-admm | 2.0e-03 | 0.8900 | 2 | 128 | 4 | 1.0 | "
         "1 of 2; diverged at k = 37 |\n"
+        "| prox-dasa | **4.0e-03 ± 0.0e+00** | 0.8950 ± 0.0071 | 2 | 128 | 4 | "
+        "1.0 ± 0.0 | 2 |\n"
         "| sppdm | - | - | - | - | - | - | 0 of 1; failed: no room left |\n"
     )
     latex = as_latex(runs)
-    assert r"\textbf{2.0e-03}" in latex
+    assert r"\textbf{4.0e-03 $\pm$ 0.0e+00}" in latex
     assert r"0.2000 $\pm$ 0.1414" in latex
-    assert latex.count(r"\\") == 4
+    assert latex.count(r"\\") == 5
 
 
 def test_a_comparison_of_failures_only_has_a_table(tmp_path: Path) -> None:
@@ -112,6 +119,23 @@ def test_a_comparison_of_failures_only_has_a_table(tmp_path: Path) -> None:
         "sppdm",
         "0 of 1; failed: no room left",
     ]
+
+
+def test_runs_that_are_not_seeds_of_one_setting_are_told_apart(tmp_path: Path) -> None:
+    write(tmp_path / "a" / "dsgt" / "seed-0", [9.0, 0.2, 0.1])
+    write(tmp_path / "a" / "dsgt" / "seed-1", [9.0, 0.2, 0.1])
+    write(tmp_path / "b" / "dsgt" / "seed-0", [9.0, 0.2, 0.3])
+    once = collect([tmp_path / "a", tmp_path / "a" / "dsgt"])
+    assert [(run.label, run.seed) for run in once] == [("dsgt", 0), ("dsgt", 1)]
+    both = collect([tmp_path / "a", tmp_path / "b"])
+    assert [run.label for run in both] == ["dsgt (a/dsgt)"] * 2 + ["dsgt (b/dsgt)"]
+    config = tmp_path / "b" / "dsgt" / "seed-0" / "config.toml"
+    config.write_text(config.read_text().replace("seed = 0", "seed = 7"))
+    assert len({run.label for run in collect([tmp_path / "a", tmp_path / "b"])}) == 1
+    config.write_text(
+        config.read_text().replace('"dsgt"', '"dsgt"\nalpha = 0.3'),
+    )
+    assert len({run.label for run in collect([tmp_path / "a", tmp_path / "b"])}) == 2
 
 
 def test_runs_of_different_tasks_are_refused_with_the_difference(folder: Path) -> None:
@@ -136,15 +160,19 @@ def test_curves_are_the_mean_and_the_range_over_seeds(folder: Path) -> None:
     assert curve["high"].tolist() == pytest.approx([9.0, 0.4, 0.3])
     assert curve["x"].tolist() == [0, 2e6, 4e6]
     assert averaged(runs, "kkt", "iteration").empty
+    runs[0].history["iteration"] = [0, 2, 4]  # looked at other iterations: 0 and 2
+    curve = averaged(runs, "stationarity", "iteration")
+    assert curve["x"].tolist() == [0, 2]
+    assert curve["mean"].tolist() == pytest.approx([9.0, (0.2 + 0.3) / 2])
 
 
 def test_a_panel_has_a_line_and_a_band_for_each_good_method(folder: Path) -> None:
     axis = Figure().subplots()
     draw(axis, collect([folder]), PANELS[0], AXES[2])
     lines = {line.get_label(): line for line in axis.get_lines()}
-    assert set(lines) == {"dsgt", "hsm-admm"}
+    assert set(lines) == {"dsgt", "hsm-admm", "prox-dasa"}
     assert np.asarray(lines["dsgt"].get_xdata()).tolist() == [0, 2, 4]  # megabytes
-    assert len(axis.collections) == 2
+    assert len(axis.collections) == 3
     assert axis.get_yscale() == "log"
     assert lines["dsgt"].get_color() != lines["hsm-admm"].get_color()
 

@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.markup import escape
 
-from proxmesh.cli.console import console, show_notices
+from proxmesh.cli.console import console, print_wide, require_folder, show_notices
 from proxmesh.cli.options import TaskOptions, describes_a_task, method_names
-from proxmesh.errors import InputError
+from proxmesh.errors import InputError, unknown
 
 if TYPE_CHECKING:
     from proxmesh.experiment.assemble import Job
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["compare", "print_table", "write_report"]
 
+SEEDS = 3
 PAPER = ("hsm-admm", "sppdm", "prox-gt-sr-o", "deepstorm-v2", "prox-dasa")
 
 
@@ -31,8 +33,8 @@ def compare(
         typer.Option(help=f"Methods a,b,c or all [{','.join(PAPER)}]."),
     ] = None,
     seeds: Annotated[
-        int, typer.Option(help="Seeds: --seed and those after it.", min=1)
-    ] = 3,
+        int | None, typer.Option(help="Seeds: --seed and those after it [3].", min=1)
+    ] = None,
     gradients: Annotated[
         int | None,
         typer.Option(help="Sample gradients an agent, in place of --steps.", min=1),
@@ -51,16 +53,18 @@ def compare(
 ) -> int:
     """Compare methods over seeds: a table, and curves on four axes."""
     show_notices()
-    from proxmesh.report.runs import collect
-
     if folders:
-        return _only_report([Path(name) for name in folders], Path(out or "."), quiet)
+        if algorithms or seeds or gradients or params or not out:
+            raise InputError(
+                "folders of runs are compared as they are: give `--out FOLDER` for the "
+                "report, and no methods, seeds, gradients or constants."
+            )
+        return _only_report([Path(name) for name in folders], Path(out), quiet)
     from proxmesh.algorithms import ALGORITHMS
     from proxmesh.cli.crew_progress import watched
-    from proxmesh.errors import unknown
     from proxmesh.experiment.assemble import assemble
-    from proxmesh.experiment.comparing import planned
-    from proxmesh.experiment.results import RunFolder
+    from proxmesh.experiment.comparing import planned, single_threaded
+    from proxmesh.report.runs import read_runs
 
     base = task.config(leave_out=_is_for_a_method)
     if base.algorithm.model_fields_set:
@@ -68,18 +72,19 @@ def compare(
             "`algorithm` is one method's section. Name methods with `--algorithms`, "
             "set their values with `--set METHOD.KEY=VALUE` or `--params`."
         )
-    first = assemble(base)  # finds what is wrong with the task before anything runs
-    parameters = _with_assignments(_parameters(params, first), task.assignments)
+    first = assemble(single_threaded(base))  # finds what is wrong before anything runs
+    parameters = _parameters(params, first)
     wanted = method_names(algorithms, PAPER)
     for label in wanted:
         if label not in ALGORITHMS and label not in parameters.methods:
             raise unknown("algorithm", label, [*ALGORITHMS, *parameters.methods])
+    parameters = _with_assignments(parameters, task.assignments, wanted)
     folder = Path(out) if out else Path("comparisons") / _name(first, gradients)
-    RunFolder.require_free(folder)
+    require_folder(folder)
     plan = planned(
-        base,
+        first.config,
         wanted,
-        range(base.seed, base.seed + seeds),
+        range(base.seed, base.seed + (seeds or SEEDS)),
         parameters,
         folder,
         gradients=gradients,
@@ -90,17 +95,32 @@ def compare(
         for errand in plan.redone:
             console.print(f"{errand.name}: half-written, made again")
         if plan.done:
-            console.print(f"{len(plan.done)} runs are in {folder} already")
+            console.print(f"{len(plan.done)} runs are in {escape(str(folder))} already")
     watched(plan.todo, jobs, quiet)
-    runs = [r for r in collect([folder]) if r.label in wanted]
-    runs.sort(key=lambda run: wanted.index(run.label))
-    write_report(runs, folder, _title(first))
+    runs = sorted(
+        read_runs(plan.folders), key=lambda run: (wanted.index(run.label), run.seed)
+    )
+    return _reported(runs, folder, _title(first), quiet)
+
+
+def _only_report(folders: list[Path], out: Path, quiet: bool) -> int:
+    from proxmesh.report.runs import collect, require_one_task
+
+    runs = collect(folders)
+    require_one_task(runs)
+    return _reported(runs, out, "", quiet)
+
+
+def _reported(runs: "list[Run]", folder: Path, title: str, quiet: bool) -> int:
+    """Write and print the report; code 4 when no run came to a good end."""
+    write_report(runs, folder, title)
     if quiet:
-        console.print(str(folder))
+        console.print(escape(str(folder)))
     else:
         print_table(runs)
-        console.print(f"results in {folder}: table.md, table.tex, runs.csv, curves.png")
-    return 0
+        files = "table.md, table.tex, runs.csv, curves.png"
+        console.print(f"results in {escape(str(folder))}: {files}")
+    return 0 if any(run.is_good for run in runs) else 4
 
 
 def print_table(runs: "list[Run]") -> None:
@@ -113,10 +133,11 @@ def print_table(runs: "list[Run]") -> None:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for number, title in enumerate(titles):
         outer = number in {0, len(titles) - 1}
-        table.add_column(title, justify="left" if outer else "right", no_wrap=not outer)
+        table.add_column(title, justify="left" if outer else "right", no_wrap=True)
     for row in rows:
-        table.add_row(*(f"[bold]{c.text}[/]" if c.best else c.text for c in row))
-    console.print(table, width=200)
+        texts = [(escape(cell.text), cell.best) for cell in row]
+        table.add_row(*(f"[bold]{text}[/]" if best else text for text, best in texts))
+    print_wide(table)
 
 
 def write_report(runs: "list[Run]", folder: Path, title: str) -> None:
@@ -136,18 +157,6 @@ def write_report(runs: "list[Run]", folder: Path, title: str) -> None:
         raise InputError(f"folder `{folder}` cannot be written: {error}.") from error
 
 
-def _only_report(folders: list[Path], out: Path, quiet: bool) -> int:
-    from proxmesh.report.runs import collect, require_one_task
-
-    runs = collect(folders)
-    require_one_task(runs)
-    write_report(runs, out, "")
-    if not quiet:
-        print_table(runs)
-    console.print(f"written to {out}: table.md, table.tex, runs.csv, curves.png")
-    return 0
-
-
 def _is_for_a_method(assignment: str) -> bool:
     """Whether ``section.key=value`` names a method in place of a section."""
     from proxmesh.experiment.config import Config
@@ -158,13 +167,20 @@ def _is_for_a_method(assignment: str) -> bool:
     )
 
 
-def _with_assignments(parameters: "Parameters", assignments: list[str]) -> "Parameters":
-    from proxmesh.experiment.config import assignment, put
+def _with_assignments(
+    parameters: "Parameters", assignments: list[str], wanted: list[str]
+) -> "Parameters":
+    from proxmesh.experiment.config import Config, assignment, put
     from proxmesh.experiment.parameters import changed
 
     methods: dict[str, Any] = {}
     for text in filter(_is_for_a_method, assignments):
-        put(methods, *assignment(text))
+        path, value = assignment(text)
+        label = path.split(".")[0]
+        if label not in wanted:
+            known = [*Config.model_fields, *wanted]
+            raise unknown("section or method", label, known, of=f"`--set {text}`")
+        put(methods, path, value)
     return changed(parameters, methods) if methods else parameters
 
 
@@ -180,9 +196,11 @@ def _announce(first: "Job", parameters: "Parameters", wanted: list[str]) -> None
     console.print(f"[bold]{_title(first)}[/]")
     date = parameters.tuned.get("date")
     tuned = f", tuned {date}" if date else ""
-    console.print(f"constants: {parameters.source}{tuned}")
+    console.print(f"constants: {escape(parameters.source)}{tuned}")
     for difference in parameters.differences(first.config):
-        console.print(f"[yellow]note:[/] {parameters.source}: {difference}")
+        console.print(
+            f"[yellow]note:[/] {escape(f'{parameters.source}: {difference}')}"
+        )
     missing = [label for label in wanted if label not in parameters.methods]
     if missing and parameters.methods:
         console.print(f"with their defaults: {', '.join(missing)}")

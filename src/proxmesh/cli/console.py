@@ -8,9 +8,9 @@ from typing import Any
 
 from rich.console import Console
 
-from proxmesh.errors import Notice
+from proxmesh.errors import InputError, Notice
 
-__all__ = ["complain", "console", "show_notices"]
+__all__ = ["complain", "console", "print_wide", "require_folder", "show_notices"]
 
 
 class PatientConsole(Console):
@@ -28,6 +28,27 @@ console = PatientConsole(highlight=False, soft_wrap=True)
 def complain(message: str) -> None:
     """Print an error on one line."""
     _stderr().print(f"[bold red]error:[/] {_escaped(message)}")
+
+
+def print_wide(table: Any) -> None:
+    """Print a table whole: a pipe has no width, and a terminal can wrap lines."""
+    width = console.measure(table, options=console.options.update(width=500)).maximum
+    console.print(table, width=max(console.width, width), crop=False)
+
+
+def require_folder(path: Path) -> None:
+    """Refuse a folder for results that cannot be one, before anything is computed."""
+    from proxmesh.experiment.results import RunFolder
+
+    held = [name for name in RunFolder.HOLDS_A_RUN if (path / name).exists()]
+    if held:
+        raise InputError(
+            f"folder `{path}` is that of a single run ({', '.join(held)}). Choose "
+            "another."
+        )
+    existing = next(p for p in (path, *path.absolute().parents) if p.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        raise InputError(f"folder `{path}` cannot be written. Choose another.")
 
 
 def show_notices() -> None:

@@ -1,8 +1,11 @@
 """Progress of many runs: one line for the whole and one for each that is running."""
 
+import signal
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -39,14 +42,19 @@ def watched(
     if not errands:
         return
     size = min(jobs or cores(), total or len(errands))
-    with Crew(size) as crew, _shown(total or len(errands), quiet) as show:
-        for errand in errands:
-            crew.submit(errand)
-        for message in crew.messages():
-            show(message)
-            if isinstance(message, Ended):
-                for errand in and_then(message):
-                    crew.submit(errand)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        with Crew(size) as crew, _shown(total or len(errands), quiet) as show:
+            for errand in errands:
+                crew.submit(errand)
+            for message in crew.messages():
+                show(message)
+                if isinstance(message, Ended):
+                    for errand in and_then(message):
+                        crew.submit(errand)
+    except (KeyboardInterrupt, SystemExit):
+        console.print("stopped; what has ended is kept, the same command goes on")
+        raise
 
 
 class _shown:  # noqa: N801 - a context manager that reads like a function
@@ -77,7 +85,8 @@ class _shown:  # noqa: N801 - a context manager that reads like a function
             self._move(message)
         elif isinstance(message, Noted):
             if message.text not in self._notes and not self._quiet:
-                console.print(f"[yellow]note:[/] {message.errand.name}: {message.text}")
+                told = escape(f"{message.errand.name}: {message.text}")
+                console.print(f"[yellow]note:[/] {told}")
             self._notes.add(message.text)
         else:
             self._end(message)
@@ -108,7 +117,8 @@ class _shown:  # noqa: N801 - a context manager that reads like a function
         told = message.message if bad else numbers(message.final)
         width = len(str(self._total))
         count = f"{self._ended:>{width}}/{self._total}"
-        console.print(f"{count}  {name}  [{color}]{message.outcome}[/]  {told}")
+        end = f"[{color}]{message.outcome}[/]  {escape(told)}"
+        console.print(f"{count}  {escape(name)}  {end}")
 
 
 def _bars() -> Progress:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from proxmesh.cli.console import console, show_notices
+from proxmesh.cli.console import console, require_folder, show_notices
 from proxmesh.errors import unknown
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ def paper(
         raise unknown("scale", scale, SCALES)
     top = Path(out or Path("paper") / scale)
     kept = Path(runs) if runs else top / "runs"
+    require_folder(top)
+    require_folder(kept)
     for name in FIGURES if figure == "all" else [figure]:
         found = {
             needed: _made(
@@ -61,7 +63,9 @@ def paper(
         folder = top / name
         folder.mkdir(parents=True, exist_ok=True)
         for needed, mine in found.items():
-            _write_configs(COMPARISONS[needed], scale, mine, folder, needed)
+            _write_configs(
+                COMPARISONS[needed], scale, mine, top / "comparisons", needed
+            )
         FIGURES[name].make(found, folder)
         for file in ("figure.png", "table.md"):
             if (folder / file).exists():
@@ -80,24 +84,25 @@ def _made(
 ) -> "list[Run]":
     """Make the runs of a comparison that are not there, and read them all."""
     from proxmesh.cli.crew_progress import watched
-    from proxmesh.experiment.comparing import planned
-    from proxmesh.report.runs import collect
+    from proxmesh.experiment.assemble import assemble
+    from proxmesh.experiment.comparing import planned, single_threaded
+    from proxmesh.report.runs import read_runs
 
-    folder = kept / name
+    task = assemble(single_threaded(comparison.config(scale, data_dir))).config
     plan = planned(
-        comparison.config(scale, data_dir),
+        task,
         comparison.labels,
         range(comparison.size(scale).seeds),
         comparison.parameters(),
-        folder,
+        kept / name,
     )
     if not quiet:
         there = f", {len(plan.done)} are there already" if plan.done else ""
         total = len(plan.todo) + len(plan.done)
         console.print(f"[bold]{name}[/]: {comparison.title}; {total} runs{there}")
     watched(plan.todo, jobs, quiet)
-    found = [run for run in collect([folder]) if run.label in comparison.labels]
-    return sorted(found, key=lambda run: comparison.labels.index(run.label))
+    order = comparison.labels.index
+    return sorted(read_runs(plan.folders), key=lambda run: (order(run.label), run.seed))
 
 
 def _write_configs(
@@ -106,9 +111,10 @@ def _write_configs(
     """Keep what reruns the comparison: its task, and the constants of each label."""
     import tomli_w
 
-    from proxmesh.experiment.results import without_empty
+    from proxmesh.experiment.config import without_empty
     from proxmesh.report.tables import last_rows
 
+    folder.mkdir(exist_ok=True)
     task = comparison.config(scale).model_dump(exclude={"algorithm"})
     parameters = comparison.parameters()
     methods = {label: parameters.section(label) for label in comparison.labels}

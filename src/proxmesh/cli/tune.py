@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from proxmesh.cli.console import console, show_notices
+from proxmesh.cli.console import console, print_wide, require_folder, show_notices
 from proxmesh.cli.options import TaskOptions, describes_a_task, method_names
+from proxmesh.errors import InputError
 
 if TYPE_CHECKING:
     from proxmesh.experiment.crew import Ended, Errand
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["tune"]
 
 GRADIENTS_A_STEP = 2  # of the default budget: `--steps` of a method like HSM-ADMM
+STEPS, TUNING_SEED = 1000, 1000
 
 
 @describes_a_task(
@@ -54,7 +56,8 @@ def tune(
     show_notices()
     from proxmesh.cli.crew_progress import watched
     from proxmesh.experiment.assemble import assemble
-    from proxmesh.experiment.results import RunFolder
+    from proxmesh.experiment.comparing import single_threaded
+    from proxmesh.experiment.config import with_defaults
     from proxmesh.experiment.spaces import load_spaces
     from proxmesh.experiment.tuning import (
         Budget,
@@ -63,32 +66,34 @@ def tune(
         write_parameters,
     )
 
-    base = task.config(
-        {
-            "run.steps": 1000 if task.given["steps"] is None else task.given["steps"],
-            "seed": 1000 if task.given["seed"] is None else task.given["seed"],
-        }
-    )
+    base = task.config()
+    if base.algorithm.model_fields_set:
+        raise InputError(
+            "`algorithm` is one method's section. Name methods with `--algorithms`; "
+            "what is searched is set with `--space`."
+        )
+    base = with_defaults(base, steps=STEPS, seed=TUNING_SEED)
     labels = method_names(algorithms, ("hsm-admm",))
     pays = gradients or GRADIENTS_A_STEP * base.run.steps * base.run.batch
     budget = Budget(trials, pays, objective, sampler)  # type: ignore[arg-type]
     spaces = load_spaces(space)
-    first = assemble(base)
+    first = assemble(single_threaded(base))
     folder = Path(out)
-    RunFolder.require_free(folder)
+    require_folder(folder)
     shard = first.problem.num_samples / first.graph.n
-    made = searches(base, labels, spaces, budget, shard_size=shard, out=folder)
+    made = searches(first.config, labels, spaces, budget, shard_size=shard, out=folder)
     by_folder = {search.folder: search for search in made}
 
     def and_then(ended: "Ended") -> "Sequence[Errand]":
         search = by_folder[ended.errand.folder.parent]
-        search.tell(ended.errand, ended.outcome, ended.final)
+        search.tell(ended.errand, ended.outcome, ended.final, ended.message)
         following = search.next()
         return [] if following is None else [following]
 
     begun = [errand for search in made if (errand := search.next()) is not None]
     known = sum(len(search.trials) for search in made)
-    watched(begun, jobs, quiet, and_then, total=trials * len(made) - known)
+    total = sum(search.size for search in made) - known
+    watched(begun, jobs, quiet, and_then, total=total)
     trial_table(made).to_csv(folder / "trials.csv", index=False)
     file = folder / "params.toml"
     write_parameters(file, made, first.config, _command())
@@ -115,8 +120,9 @@ def _print_best(made: "Sequence[Search]") -> None:
             continue
         options, value = search.best
         values = ", ".join(f"{k} {v:g}" for k, v in flattened(options).items())
-        table.add_row(search.label, f"{value:.3g}", f"{search.first:.3g}", values)
-    console.print(table, width=200)
+        tried = "-" if search.defaults is None else f"{search.defaults:.3g}"
+        table.add_row(search.label, f"{value:.3g}", tried, values)
+    print_wide(table)
 
 
 def _command() -> str:

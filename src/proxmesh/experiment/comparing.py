@@ -13,33 +13,26 @@ import tomli_w
 
 from proxmesh.errors import InputError
 from proxmesh.experiment.assemble import build_algorithm
-from proxmesh.experiment.config import Config, flattened
+from proxmesh.experiment.config import (
+    NOT_THE_RESULT,
+    Config,
+    flattened,
+    without_empty,
+)
 from proxmesh.experiment.crew import Errand
 from proxmesh.experiment.ledger import Ledger
 from proxmesh.experiment.parameters import Parameters
-from proxmesh.experiment.results import Outcome, without_empty
+from proxmesh.experiment.results import Outcome
 
-__all__ = ["Plan", "is_whole", "planned", "request", "steps_within", "task_of"]
-
-NOT_THE_TASK = (  # how long, how closely and on what a task is run
-    "data.dir",
-    "run.compile",
-    "run.device",
-    "run.engine",
-    "run.eval_every",
-    "run.kkt",
-    "run.steps",
-    "run.target",
-    "run.threads",
-    "run.vectorize",
-)
-NOT_THE_RESULT = (
-    "data.dir",
-    "run.compile",
-    "run.engine",
-    "run.threads",
-    "run.vectorize",
-)
+__all__ = [
+    "Plan",
+    "is_whole",
+    "planned",
+    "require_same",
+    "run_config",
+    "single_threaded",
+    "steps_within",
+]
 
 
 @final
@@ -51,9 +44,14 @@ class Plan:
     done: list[Errand]
     redone: list[Errand]  # half-written ones among those to do
 
+    @property
+    def folders(self) -> list[Path]:
+        """The folder of every run, made or not."""
+        return [errand.folder for errand in (*self.done, *self.todo)]
+
 
 def planned(
-    base: Config,
+    task: Mapping[str, Any],
     labels: Sequence[str],
     seeds: Sequence[int],
     parameters: Parameters,
@@ -62,29 +60,48 @@ def planned(
     gradients: int | None = None,
     shard_size: float = 0.0,
 ) -> Plan:
-    """List every run; refuse a folder that holds other ones.
+    """List every run of a complete config's task; refuse a folder of other ones.
 
     With `gradients`, a method makes as many steps as that many sample gradients of
-    each agent pay for, in place of the config's steps.
+    each agent pay for, and is looked at as many times as the others.
     """
     errands = []
     for label in labels:
         section = parameters.section(label)
+        run: dict[str, int] = {}
+        if gradients is not None:
+            algorithm = build_algorithm(_config(task, section, 0))
+            batch = task["run"]["batch"]
+            steps = steps_within(gradients, algorithm, batch, shard_size)
+            looks = task["run"]["steps"] / task["run"]["eval_every"]
+            run = {"steps": steps, "eval_every": max(1, round(steps / looks))}
         for seed in seeds:
-            config = request(base, section, seed)
-            if gradients is not None:
-                algorithm = build_algorithm(config)
-                batch = config.run.batch
-                steps = steps_within(gradients, algorithm, batch, shard_size)
-                config = _with_steps(config, steps)
+            config = run_config(task, section, seed, **run)
             folder = out / label / f"seed-{seed}"
-            errands.append(Errand(f"{label} seed {seed}", _complete(config), folder))
+            errands.append(Errand(f"{label} seed {seed}", config, folder))
     done = [e for e in errands if is_whole(e.folder)]
     for errand in done:
-        _require_same(errand)
+        require_same(errand)
     todo = [e for e in errands if e not in done]
     redone = [e for e in todo if (e.folder / "history.csv").exists()]
     return Plan(todo, done, redone)
+
+
+def run_config(
+    task: Mapping[str, Any], section: Mapping[str, Any], seed: int, **run: Any
+) -> dict[str, Any]:
+    """Return the complete config of one run: this method and seed on the task."""
+    config = _config(task, section, seed, **run)
+    tree = config.model_dump()
+    tree["algorithm"] |= dataclasses.asdict(build_algorithm(config))
+    return without_empty(tree)
+
+
+def single_threaded(config: Config) -> Config:
+    """Give runs that stand side by side one thread each, unless told otherwise."""
+    threads = config.run.threads or 1
+    run = config.run.model_copy(update={"threads": threads})
+    return config.model_copy(update={"run": run})
 
 
 def steps_within(
@@ -108,57 +125,39 @@ def steps_within(
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether a folder holds a run that came to its own end."""
+    """Whether a folder holds a run that came to its own end, with all its rows."""
     try:
         summary = json.loads((folder / "summary.json").read_text())
-        tomllib.loads((folder / "config.toml").read_text())
+        config = tomllib.loads((folder / "config.toml").read_text())
         history = pd.read_csv(folder / "history.csv")
-    except (OSError, ValueError, pd.errors.ParserError):
+        last = summary["final"].get("iteration")
+        told = isinstance(summary["message"], str) and "seed" in config
+        return bool(
+            told
+            and summary["outcome"] in set(Outcome) - {Outcome.INTERRUPTED}
+            and len(history) > 0
+            and history["iteration"].iloc[-1] == last
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
-    ended: bool = summary.get("outcome") != Outcome.INTERRUPTED and len(history) > 0
-    return ended
 
 
-def task_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What two runs must share to be compared, as dotted keys."""
-    return {
-        key: value
-        for key, value in flattened(config).items()
-        if key != "seed"
-        and not key.startswith("algorithm.")
-        and not key.startswith(NOT_THE_TASK)
-    }
-
-
-def request(base: Config, section: Mapping[str, Any], seed: int) -> Config:
-    """Return the config of one run: another method and seed, one thread if not told."""
-    tree = base.model_dump()
-    tree["algorithm"], tree["seed"] = dict(section), seed
-    tree["run"]["threads"] = tree["run"]["threads"] or 1
-    return Config.model_validate(tree)
-
-
-def _with_steps(config: Config, steps: int) -> Config:
-    tree = config.model_dump()
-    tree["run"]["steps"] = steps
-    return Config.model_validate(tree)
-
-
-def _complete(config: Config) -> dict[str, Any]:
-    """The config with every option of its method, as a run folder keeps it."""
-    tree = config.model_dump()
-    tree["algorithm"] |= dataclasses.asdict(build_algorithm(config))
-    return without_empty(tree)
-
-
-def _require_same(errand: Errand) -> None:
+def require_same(errand: Errand) -> None:
     """Refuse a folder whose run is not the one that was asked for."""
     there = flattened(tomllib.loads((errand.folder / "config.toml").read_text()))
     asked = flattened(tomllib.loads(tomli_w.dumps(errand.config)))
-    for key, value in asked.items():
-        if there.get(key) != value and key not in NOT_THE_RESULT:
+    for key in sorted({*there, *asked}):
+        if there.get(key) != asked.get(key) and key not in NOT_THE_RESULT:
             raise InputError(
                 f"folder `{errand.folder}` holds another run: its `{key}` is "
-                f"{there.get(key)!r}, asked for is {value!r}. Choose another `--out`, "
-                "or remove that folder."
+                f"{there.get(key)!r}, asked for is {asked.get(key)!r}. Choose another "
+                "folder, or remove that one."
             )
+
+
+def _config(
+    task: Mapping[str, Any], section: Mapping[str, Any], seed: int, **run: Any
+) -> Config:
+    return Config.model_validate(
+        {**task, "seed": seed, "algorithm": section, "run": {**task["run"], **run}}
+    )

@@ -23,8 +23,33 @@ from pydantic import (
 
 from proxmesh.errors import InputError, unknown
 
-__all__ = ["Config", "assignment", "flattened", "load_config", "put"]
+__all__ = [
+    "NOT_THE_RESULT",
+    "Config",
+    "assignment",
+    "flattened",
+    "load_config",
+    "put",
+    "task_of",
+    "with_defaults",
+    "without_empty",
+]
 
+NOT_THE_RESULT = (  # where and how fast a run is computed
+    "data.dir",
+    "run.compile",
+    "run.engine",
+    "run.threads",
+    "run.vectorize",
+)
+NOT_THE_TASK = (  # and how long, how closely and on what
+    *NOT_THE_RESULT,
+    "run.device",
+    "run.eval_every",
+    "run.kkt",
+    "run.steps",
+    "run.target",
+)
 Count = Annotated[int, Field(ge=1, strict=True)]
 
 
@@ -166,6 +191,15 @@ def load_config(
     return config
 
 
+def with_defaults(config: Config, *, steps: int, seed: int) -> Config:
+    """Return the config with other defaults for what nobody has set."""
+    run = config.run
+    if "steps" not in run.model_fields_set:
+        run = run.model_copy(update={"steps": steps})
+    chosen = config.seed if "seed" in config.model_fields_set else seed
+    return config.model_copy(update={"run": run, "seed": chosen})
+
+
 def flattened(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return a tree of sections as dotted keys.
 
@@ -181,6 +215,26 @@ def flattened(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[f"{prefix}{key}"] = value
     return flat
+
+
+def task_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What two runs must share to be compared, as dotted keys."""
+    return {
+        key: value
+        for key, value in flattened(without_empty(config)).items()
+        if key != "seed"
+        and not key.startswith("algorithm.")
+        and not key.startswith(NOT_THE_TASK)
+    }
+
+
+def without_empty(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Drop what TOML cannot say: keys without a value."""
+    return {
+        key: without_empty(value) if isinstance(value, Mapping) else value
+        for key, value in config.items()
+        if value is not None and value != {}
+    }
 
 
 def _read(file: Path) -> str:

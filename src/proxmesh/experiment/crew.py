@@ -9,6 +9,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -99,6 +100,8 @@ class Crew:
         self._context: Any = multiprocessing.get_context(way)
         if way == "forkserver":
             self._context.set_forkserver_preload(PRELOADED)
+            with _deaf_to_interrupts():  # inherited: Ctrl-C must not hit its imports
+                forkserver.ensure_running()
 
     def __enter__(self) -> "Crew":
         return self
@@ -154,6 +157,15 @@ class Crew:
         return message
 
 
+@contextlib.contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _work(errand: Errand, sender: Connection) -> None:
     """The life of one process: build, run, report."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
@@ -162,12 +174,16 @@ def _work(errand: Errand, sender: Connection) -> None:
     )
     warnings.simplefilter("always", Notice)
     try:
-        sender.send(_made(errand, sender))
+        ended = _made(errand, sender)
+    except BrokenPipeError:  # the parent is gone: nobody waits for this run
+        return
     except InputError as error:
-        sender.send(Ended(errand, "failed", str(error)))
+        ended = Ended(errand, "failed", str(error))
     except Exception as error:  # whatever a run dies of is its own end only
         reason = (str(error).strip() or "no message").splitlines()[0]
-        sender.send(Ended(errand, "failed", f"{type(error).__name__}: {reason}"))
+        ended = Ended(errand, "failed", f"{type(error).__name__}: {reason}")
+    with contextlib.suppress(BrokenPipeError):
+        sender.send(ended)
 
 
 def _made(errand: Errand, sender: Connection) -> Ended:

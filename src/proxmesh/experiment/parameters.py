@@ -14,6 +14,7 @@ A file has a table for each method, and may say for which task it was made::
 """
 
 import dataclasses
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from typing import Any, final
 from proxmesh.algorithms import ALGORITHMS
 from proxmesh.calling import call
 from proxmesh.errors import InputError, unknown
-from proxmesh.experiment.config import flattened
+from proxmesh.experiment.config import flattened, task_of
 
 __all__ = [
     "DEFAULTS",
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 SECTIONS = ("tuned", "task", "methods")
+LABEL = r"\w[\w+-]*(\.[\w+-]+)*"  # also the name of a folder
 
 
 @final
@@ -71,12 +73,12 @@ def changed(
     parameters: Parameters, methods: Mapping[str, Mapping[str, Any]]
 ) -> Parameters:
     """Return the parameters with some values set anew, all checked."""
-    merged = dict(parameters.methods)
-    for label, options in methods.items():
-        if not isinstance(options, Mapping):
-            raise InputError(f"`--set {label}={options}` names no value to set.")
-        merged[label] = {**merged.get(label, {}), **options}
-    found = dataclasses.replace(parameters, methods=merged)
+    above = _merged(parameters.methods, methods)
+    below = {
+        label: _nested_defaults(parameters.section(label)["name"], options)
+        for label, options in methods.items()
+    }
+    found = dataclasses.replace(parameters, methods=_merged(below, above))
     for label in methods:
         _check(found, label)
     return found
@@ -94,7 +96,7 @@ def presets() -> Iterator[Parameters]:
 
 def preset_for(config: Mapping[str, Any]) -> Parameters | None:
     """The preset whose task is this complete config's, if there is one."""
-    return next((p for p in presets() if not p.differences(config)), None)
+    return next((p for p in presets() if p.task == task_of(config)), None)
 
 
 def load_parameters(name: str) -> Parameters:
@@ -105,6 +107,8 @@ def load_parameters(name: str) -> Parameters:
     if name in known:
         return known[name]
     file = Path(name)
+    if file.is_dir():
+        raise InputError(f"parameters `{name}` is a folder. Give the TOML file in it.")
     if not file.is_file():
         raise unknown("preset or file of parameters", name, [*known, "defaults"])
     try:
@@ -122,6 +126,8 @@ def _parsed(text: str, source: str) -> Parameters:
     for key in tree:
         if key not in SECTIONS:
             raise unknown("section", key, SECTIONS, of=source)
+        if not isinstance(tree[key], Mapping):
+            raise InputError(f"{source}: `{key}` must be a table, got {tree[key]!r}.")
     methods = tree.get("methods", {})
     if not methods:
         raise InputError(f"{source} has no table [methods.NAME]. Write one.")
@@ -131,11 +137,41 @@ def _parsed(text: str, source: str) -> Parameters:
     return found
 
 
+def _nested_defaults(name: str, options: Any) -> dict[str, Any]:
+    """The method's own schedules, of which only a part is set anew."""
+    if name not in ALGORITHMS or not isinstance(options, Mapping):
+        return {}
+    nested = [key for key, value in options.items() if isinstance(value, Mapping)]
+    method = ALGORITHMS[name]
+    own = dataclasses.asdict(method.kind(**method.fixed))
+    return {k: own[k] for k in nested if isinstance(own.get(k), Mapping)}
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge two trees; the second wins, but leaves what it does not name."""
+    tree = dict(below)
+    for key, value in above.items():
+        old = tree.get(key)
+        both = isinstance(value, Mapping) and isinstance(old, Mapping)
+        tree[key] = _merged(old, value) if both else value  # type: ignore[arg-type]
+    return tree
+
+
 def _check(parameters: Parameters, label: str) -> None:
     """Refuse values that do not fit the method they are for."""
+    if not isinstance(parameters.methods[label], Mapping):
+        raise InputError(
+            f"{parameters.source}: `{label}` must be a table of values, got "
+            f"{parameters.methods[label]!r}."
+        )
+    if not re.fullmatch(LABEL, label):
+        raise InputError(
+            f"{parameters.source}: `{label}` cannot name a folder. Use letters, "
+            "digits, `-`, `_`, `+` and dots inside."
+        )
     section = parameters.section(label)
     name = section.pop("name")
-    if name not in ALGORITHMS:
+    if not isinstance(name, str) or name not in ALGORITHMS:
         raise unknown("algorithm", name, ALGORITHMS, of=parameters.source)
     method = ALGORITHMS[name]
     try:

@@ -17,9 +17,10 @@ from safetensors.torch import save_model
 from torch import Tensor, nn
 
 from proxmesh.errors import InputError
+from proxmesh.experiment.config import without_empty
 from proxmesh.metrics import COLUMNS
 
-__all__ = ["Outcome", "Result", "RunFolder", "machine", "table", "without_empty"]
+__all__ = ["Outcome", "Result", "RunFolder", "machine", "table"]
 
 
 COUNTS = ("iteration", "gradients", "vectors_sent", "bytes_sent")
@@ -193,12 +194,3 @@ def ordered(names: list[str]) -> list[str]:
     """Sort columns as documented, own ones last."""
     known = [name for name in COLUMNS if name in names]
     return known + [name for name in names if name not in COLUMNS]
-
-
-def without_empty(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop what TOML cannot say: keys without a value."""
-    return {
-        key: without_empty(value) if isinstance(value, Mapping) else value
-        for key, value in config.items()
-        if value is not None and value != {}
-    }

@@ -1,13 +1,24 @@
 """What a search may change: ranges, multiples and choices for every method."""
 
-import itertools
+import dataclasses
 import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
+from itertools import product
 from pathlib import Path
-from typing import Any, TypeAlias, final
+from typing import Annotated, Any, TypeAlias, final
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from proxmesh.algorithms import ALGORITHMS
 from proxmesh.errors import InputError, unknown
@@ -19,15 +30,26 @@ __all__ = ["Choice", "Range", "Space", "load_spaces"]
 DIGITS = 3  # of a value that is tried, so that the one written down is the one run
 
 
+class Closed(BaseModel):
+    """An entry of a space: these keys, of these types."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
 @final
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(Closed):
     """Numbers from low to high; with `times`, multiples of another hyperparameter."""
 
-    low: float
-    high: float
+    low: FiniteFloat
+    high: FiniteFloat
     log: bool = True
     times: str | None = None
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "Range":
+        if not self.low < self.high or (self.log and self.low <= 0):
+            raise ValueError("low must be below high")
+        return self
 
     def spread(self, points: int) -> list[float]:
         """Return that many values from end to end."""
@@ -43,11 +65,10 @@ class Range:
 
 
 @final
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Closed):
     """One of a list."""
 
-    choices: tuple[Any, ...]
+    choices: Annotated[list[Any], Field(min_length=1)]
 
 
 Entry: TypeAlias = Range | Choice
@@ -82,11 +103,12 @@ class Space:
         for name, entry in self.entries.items():
             value = values[name]
             if isinstance(entry, Choice):
-                near = [c for c in entry.choices if c == value]
-                inside = bool(near)
-            else:
+                inside = value in entry.choices
+            elif isinstance(value, int | float):
                 value /= 1.0 if entry.times is None else values[entry.times]
                 inside = entry.low <= value <= entry.high
+            else:  # a schedule, or None, where the space has numbers
+                inside = False
             if not inside:
                 return None
             point[name] = value
@@ -102,8 +124,10 @@ class Space:
             entry.choices if isinstance(entry, Choice) else entry.spread(points)
             for entry in self.entries.values()
         ]
-        every = itertools.product(*axes)
-        return [dict(zip(self.entries, p, strict=True)) for p in every][:trials]
+        every = [dict(zip(self.entries, p, strict=True)) for p in product(*axes)]
+        if len(every) <= trials:
+            return every
+        return [every[i * len(every) // trials] for i in range(trials)]  # spread out
 
 
 def load_spaces(file: str | None = None) -> dict[str, Space]:
@@ -133,38 +157,42 @@ def _parsed(text: str, source: str) -> dict[str, Any]:
 
 
 def _space(label: str, entries: Mapping[str, Any]) -> Space:
-    return Space(label, {name: _entry(label, name, e) for name, e in entries.items()})
+    space = Space(label, {name: _entry(label, name, e) for name, e in entries.items()})
+    before: list[str] = []
+    for name, entry in space.entries.items():
+        times = entry.times if isinstance(entry, Range) else None
+        if times is not None and times not in before:
+            raise InputError(
+                f"space of `{label}`: `{name}` is a multiple of `{times}`, which is "
+                "not listed before it. List it first."
+            )
+        before.append(name)
+    return space
 
 
 def _entry(label: str, name: str, entry: Any) -> Entry:
     who = f"space of `{label}`: `{name}`"
-    keys = set(entry) if isinstance(entry, Mapping) else set()
-    if keys == {"choices"}:
-        if not entry["choices"]:
-            raise InputError(f"{who} has no choices. List some, or leave it out.")
-        return Choice(tuple(entry["choices"]))
-    if not {"low", "high"} <= keys <= {"low", "high", "log", "times"}:
+    try:
+        return TypeAdapter(Entry).validate_python(entry, strict=True)
+    except ValidationError as error:
         raise InputError(
-            f"{who} must be {{ low, high }}, with `log` or `times` if need be, or "
-            f"{{ choices }}, got {entry!r}."
-        )
-    found = Range(**entry)
-    if not (0 < found.low < found.high or (not found.log and found.low < found.high)):
-        raise InputError(
-            f"{who}: `low` must be below `high`, and positive on a logarithmic scale, "
-            f"got {found.low} and {found.high}."
-        )
-    return found
+            f"{who} must be {{ low, high }}, numbers with low below high and positive "
+            "on a logarithmic scale, with `log` or `times` if need be, or "
+            f"{{ choices = [...] }}, got {entry!r}."
+        ) from error
 
 
 def _field(algorithm: Any, name: str) -> Any:
     """Read a field, or a part of a schedule; a plain number is a constant one."""
     first, _, part = name.partition(".")
-    if not hasattr(algorithm, first):
-        kind = type(algorithm).__name__
-        raise InputError(f"`{kind}` has no hyperparameter `{name}` to tune.")
+    known = [field.name for field in dataclasses.fields(algorithm)]
+    if first not in known:
+        raise unknown("hyperparameter", name, known, of=type(algorithm).__name__)
     value = getattr(algorithm, first)
     if not part:
         return value
+    parts = [field.name for field in dataclasses.fields(Power)]
+    if part not in parts:
+        raise unknown("part", part, parts, of=f"the schedule `{first}`")
     schedule = value if isinstance(value, Power) else Power(float(value), 0.0)
     return getattr(schedule, part)

@@ -16,24 +16,20 @@ from proxmesh import __version__
 from proxmesh.algorithms import ALGORITHMS
 from proxmesh.errors import InputError, unknown
 from proxmesh.experiment.assemble import build_algorithm
-from proxmesh.experiment.comparing import is_whole, request, steps_within
-from proxmesh.experiment.config import Config, flattened
+from proxmesh.experiment.comparing import (
+    is_whole,
+    require_same,
+    run_config,
+    steps_within,
+)
+from proxmesh.experiment.config import Config, flattened, task_of
 from proxmesh.experiment.crew import Errand
 from proxmesh.experiment.spaces import Choice, Space
-from proxmesh.metrics import COLUMNS, HIGHER_IS_BETTER
 
 __all__ = ["Budget", "Search", "searches", "trial_table", "write_parameters"]
 
-TASK_KEYS = (  # what values that were tuned depend on
-    "data.name",
-    "data.split",
-    "model.name",
-    "graph.name",
-    "graph.agents",
-    "regularizer.name",
-    "regularizer.weight",
-    "run.batch",
-)
+OBJECTIVES = ("stationarity", "norm", "objective", "train_loss", "test_loss")
+RANDOM_TRIALS = 6  # before TPE takes over; fixed, so that more trials extend a search
 
 
 @final
@@ -50,23 +46,23 @@ class Budget:
     def __post_init__(self) -> None:
         if self.sampler not in {"tpe", "grid"}:
             raise unknown("sampler", self.sampler, ["tpe", "grid"])
-        known = [name for name in COLUMNS if name not in HIGHER_IS_BETTER]
-        if self.objective not in known:
-            raise unknown("objective", self.objective, known)
+        if self.objective not in OBJECTIVES:
+            raise unknown("objective", self.objective, OBJECTIVES)
 
 
 @final
 @dataclass(slots=True)
 class Search:
-    """The trials of one method; the first is the method's defaults."""
+    """The trials of one method; its defaults come first if they lie in the space."""
 
-    base: Config
+    task: Mapping[str, Any]  # a complete config
     space: Space
     budget: Budget
     shard_size: float
     folder: Path
     study: Any
     size: int  # trials to make
+    begins_with_defaults: bool
     trials: list[dict[str, Any]] = field(default_factory=list)
     _open: dict[str, tuple[Any, dict[str, Any]]] = field(default_factory=dict)
 
@@ -80,29 +76,32 @@ class Search:
         while len(self.trials) < self.size:
             trial = self._asked()
             options = self.space.options(trial.params)
-            errand = self._errand(trial.number, options)
+            folder = self.folder / f"trial-{trial.number:02d}"
+            name = f"{self.label} trial {trial.number}"
+            try:
+                errand = Errand(name, self._config(options), folder)
+            except InputError as error:  # values that the method refuses
+                bad: Any = {"outcome": "failed", "value": math.inf, "steps": 0}
+                self._note(trial, options, **bad, message=str(error))
+                continue
             self._open[errand.name] = trial, options
-            if not is_whole(errand.folder):
+            if not is_whole(folder):
                 return errand
-            summary = json.loads((errand.folder / "summary.json").read_text())
-            self.tell(errand, summary["outcome"], summary["final"])
+            require_same(errand)
+            summary = json.loads((folder / "summary.json").read_text())
+            self.tell(errand, summary["outcome"], summary["final"], summary["message"])
         return None
 
-    def tell(self, errand: Errand, outcome: str, final: Mapping[str, float]) -> None:
+    def tell(
+        self, errand: Errand, outcome: str, final: Mapping[str, float], message: str
+    ) -> None:
         """Take note of how a trial ended."""
         trial, options = self._open.pop(errand.name)
         good = outcome in {"finished", "target reached"}
         value = final.get(self.budget.objective, math.inf) if good else math.inf
-        self.study.tell(trial, value)
         steps = errand.config["run"]["steps"]
-        about = {"method": self.label, "trial": trial.number, "outcome": outcome}
-        self.trials.append(
-            {
-                **about,
-                "steps": steps,
-                self.budget.objective: value,
-                **flattened(options),
-            }
+        self._note(
+            trial, options, outcome=outcome, value=value, steps=steps, message=message
         )
 
     @property
@@ -116,10 +115,12 @@ class Search:
         return math.isfinite(self.study.best_value)
 
     @property
-    def first(self) -> float:
-        """What the method's own defaults reached."""
-        found: float = self.trials[0][self.budget.objective]
-        return found
+    def defaults(self) -> float | None:
+        """What the method's own defaults reached; None if they were not tried."""
+        if not self.begins_with_defaults:
+            return None
+        reached: float = self.trials[0][self.budget.objective]
+        return reached
 
     def _asked(self) -> Any:
         trial = self.study.ask()
@@ -130,20 +131,42 @@ class Search:
                 trial.suggest_float(name, entry.low, entry.high, log=entry.log)
         return trial
 
-    def _errand(self, number: int, options: Mapping[str, Any]) -> Errand:
-        section = {"name": self.label, **options}
-        config = request(self.base, section, self.base.seed)
-        algorithm = build_algorithm(config)
-        batch = config.run.batch
+    def _config(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        section, seed = {"name": self.label, **options}, self.task["seed"]
+        config = run_config(self.task, section, seed)
+        algorithm = build_algorithm(Config.model_validate(config))
+        batch = self.task["run"]["batch"]
         steps = steps_within(self.budget.gradients, algorithm, batch, self.shard_size)
-        tree = config.model_dump()
-        tree["run"] |= {"steps": steps, "eval_every": steps, "kkt": False}
-        folder = self.folder / f"trial-{number:02d}"
-        return Errand(f"{self.label} trial {number}", tree, folder)
+        return run_config(
+            self.task, section, seed, steps=steps, eval_every=steps, kkt=False
+        )
+
+    def _note(
+        self,
+        trial: Any,
+        options: Mapping[str, Any],
+        *,
+        outcome: str,
+        value: float,
+        steps: int,
+        message: str,
+    ) -> None:
+        self.study.tell(trial, value)
+        self.trials.append(
+            {
+                "method": self.label,
+                "trial": trial.number,
+                "outcome": outcome,
+                "steps": steps,
+                self.budget.objective: value,
+                **flattened(options),
+                "message": message,
+            }
+        )
 
 
 def searches(
-    base: Config,
+    task: Mapping[str, Any],
     labels: Sequence[str],
     spaces: Mapping[str, Space],
     budget: Budget,
@@ -151,7 +174,7 @@ def searches(
     shard_size: float,
     out: Path,
 ) -> list[Search]:
-    """Open a search for each method."""
+    """Open a search for each method on a complete config's task."""
     optuna = _optuna()
     found = []
     for label in labels:
@@ -164,18 +187,28 @@ def searches(
                 f"[{label}] with `--space FILE`, or leave the method out."
             )
         sampler = optuna.samplers.TPESampler(
-            seed=budget.seed, n_startup_trials=max(2, budget.trials // 2)
+            seed=budget.seed, n_startup_trials=RANDOM_TRIALS
         )
         study = optuna.create_study(sampler=sampler)
-        own = space.point(build_algorithm(request(base, {"name": label}, base.seed)))
-        first = [own] if own is not None else []
-        points = first if budget.sampler == "tpe" else space.grid(budget.trials)
+        config = run_config(task, {"name": label}, task["seed"])
+        own = space.point(build_algorithm(Config.model_validate(config)))
+        points = [] if own is None else [own]
+        if budget.sampler == "grid":
+            points += space.grid(budget.trials - len(points))
         for point in points:
             study.enqueue_trial(point)
-        trials = budget.trials if budget.sampler == "tpe" else len(points)
-        found.append(
-            Search(base, space, budget, shard_size, out / label, study, trials)
+        search = Search(
+            task=task,
+            space=space,
+            budget=budget,
+            shard_size=shard_size,
+            folder=out / label,
+            study=study,
+            size=budget.trials if budget.sampler == "tpe" else len(points),
+            begins_with_defaults=own is not None,
         )
+        search._config(space.options(own or space.grid(1)[0]))  # wrong budgets now
+        found.append(search)
     return found
 
 
@@ -188,10 +221,13 @@ def write_parameters(
     file: Path, made: Sequence[Search], config: Mapping[str, Any], command: str
 ) -> None:
     """Write the best values, and the command, budget and date that made them."""
-    flat, budget = flattened(config), made[0].budget
+    budget = made[0].budget
     made = [search for search in made if search.found]
     if not made:
-        raise InputError(f"every trial diverged or failed, see `{file.parent}`.")
+        raise InputError(
+            f"every trial diverged or failed, see `{file.parent / 'trials.csv'}`. "
+            "Widen the space, or lower its steps."
+        )
     tree = {
         "tuned": {
             "command": command,
@@ -201,11 +237,13 @@ def write_parameters(
             "gradients": budget.gradients,
             "objective": budget.objective,
             "sampler": budget.sampler,
-            "seed": flat["seed"],
+            "seed": config["seed"],
             "reached": {s.label: s.best[1] for s in made},
-            "defaults_reached": {s.label: s.first for s in made},
+            "defaults_reached": {
+                s.label: s.defaults for s in made if s.defaults is not None
+            },
         },
-        "task": {key: flat[key] for key in TASK_KEYS if flat.get(key) is not None},
+        "task": task_of(config),
         "methods": {search.label: search.best[0] for search in made},
     }
     file.write_text(tomli_w.dumps(tree))

@@ -11,7 +11,15 @@ from proxmesh.errors import unknown
 from proxmesh.experiment.config import Config, load_config
 from proxmesh.experiment.parameters import Parameters, changed, load_parameters
 
-__all__ = ["COMPARISONS", "HUB_RULES", "SCALES", "Comparison", "Scale", "Size"]
+__all__ = [
+    "COMPARISONS",
+    "HUB_RULES",
+    "SCALES",
+    "SERVER",
+    "Comparison",
+    "Scale",
+    "Size",
+]
 
 Scale: TypeAlias = Literal["small", "standard", "full"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
@@ -107,6 +115,19 @@ def _hub(title: str, preset: str, graph: str, agents: int, **more: Any) -> Compa
     )
 
 
+def _noniid(title: str, preset: str, split: str, **more: Any) -> Comparison:
+    """The ring of the first experiment with data that differ from agent to agent."""
+    return Comparison(
+        title=title,
+        task={**A9A, "graph.name": "ring", "data.split": split, **more},
+        labels=(*PAPER, *OTHERS, *SERVER),
+        preset=preset,
+        small=Size(seeds=1, steps=100, evaluations=10),
+        standard=Size(seeds=3, steps=2000, evaluations=40),
+        full=Size(seeds=10, steps=10_000, evaluations=100),
+    )
+
+
 def _comparisons() -> dict[str, Comparison]:
     ring = Comparison(
         title="a9a, MLP, ring of 8 agents, batch 64",
@@ -117,9 +138,6 @@ def _comparisons() -> dict[str, Comparison]:
         standard=Size(seeds=5, steps=5000, evaluations=100),
         full=Size(seeds=10, steps=10_000, evaluations=100),
     )
-    noniid = {"small": Size(1, 100, 10), "standard": Size(3, 2000, 40)}
-    sizes: dict[str, Any] = {**noniid, "full": Size(10, 10_000, 100)}
-    every = (*PAPER, *OTHERS, *SERVER)
     return {
         "ring-a9a": ring,
         "hubs-star-8": _hub("star of 8", "a9a-star", "star", 8),
@@ -132,30 +150,24 @@ def _comparisons() -> dict[str, Comparison]:
             32,
             **{"graph.seed": 1},
         ),
-        "noniid-by-label": Comparison(
-            title="sorted by label",
-            task={**A9A, "graph.name": "ring", "data.split": "by-label"},
-            labels=every,
-            preset="a9a-ring",
-            **sizes,
+        "noniid-by-label": _noniid(
+            "sorted by label, tuned there", "a9a-ring-by-label", "by-label"
         ),
-        "noniid-dirichlet": Comparison(
-            title="Dirichlet(0.1) proportions",
-            task={
-                **A9A,
-                "graph.name": "ring",
-                "data.split": "dirichlet",
-                "data.alpha": 0.1,
-            },
-            labels=every,
-            preset="a9a-ring",
-            **sizes,
+        "noniid-dirichlet": _noniid(
+            "Dirichlet(0.1), the constants of sorted data",
+            "a9a-ring-by-label",
+            "dirichlet",
+            **{"data.alpha": 0.1},
+        ),
+        "noniid-moved": _noniid(
+            "sorted by label, the constants of even data", "a9a-ring", "by-label"
         ),
         "rate": Comparison(
             title="a9a, MLP, ring of 8 agents, batch 64",
             task={**A9A, "graph.name": "ring"},
-            labels=("hsm-admm",),
+            labels=("defaults", "hsm-admm"),
             preset="a9a-ring",
+            variants={"defaults": {"algorithm": "hsm-admm"}},
             small=Size(seeds=1, steps=120, evaluations=40),
             standard=Size(seeds=5, steps=10_000, evaluations=200),
             full=Size(seeds=10, steps=100_000, evaluations=1000),

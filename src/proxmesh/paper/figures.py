@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from proxmesh.experiment.assemble import build_algorithm
 from proxmesh.experiment.config import Config
-from proxmesh.paper.comparisons import COMPARISONS, HUB_RULES
+from proxmesh.paper.comparisons import COMPARISONS, HUB_RULES, SERVER
 from proxmesh.report.curves import (
     AXES,
     PANELS,
@@ -23,17 +23,22 @@ from proxmesh.report.curves import (
 )
 from proxmesh.report.reaching import first_reached, fitted_slope, running_best, spent
 from proxmesh.report.runs import Run
-from proxmesh.report.tables import as_markdown, markdown
+from proxmesh.report.tables import as_markdown, ends_of, markdown
 
 __all__ = ["FIGURES", "PaperFigure"]
 
 Runs: TypeAlias = Mapping[str, Sequence[Run]]  # by the name of their comparison
 ITERATIONS, GRADIENTS, BYTES = AXES[:3]
 THREE = PANELS[:3]
+NOISY = ("seconds",)  # of runs side by side; `proxmesh compare --jobs 1` times them
 TARGETS = (1e-2, 1e-3, 3e-4)
 COST_TARGET = 1e-3
 CLAIMED_SLOPE = -2 / 3
 LAST_DECADE = 0.1
+RATE_LABELS = {
+    "defaults": ("defaults", "#2458a6"),
+    "hsm-admm": ("tuned for 1,000 steps", "#c01722"),
+}
 RULE_NAMES = {
     "own-tuned": "own degree, tuned here",
     "largest-tuned": "largest degree, tuned here",
@@ -70,7 +75,7 @@ def _grid_of(name: str) -> Callable[[Runs, Path], None]:
             panels=THREE,
             axes=(ITERATIONS, GRADIENTS, BYTES),
         )
-        (folder / "table.md").write_text(as_markdown(mine))
+        (folder / "table.md").write_text(as_markdown(mine, NOISY))
 
     return make
 
@@ -88,20 +93,18 @@ def _hubs(runs: Runs, folder: Path) -> None:
     figure.savefig(folder / "figure.png", dpi=130)
     titles = ["graph", "step", "stationarity at the end"]
     titles += [f"iterations to {target:g}" for target in TARGETS]
+    titles.append("seeds")
     (folder / "table.md").write_text(markdown(titles, rows))
 
 
 def _hub_row(name: str, rule: str, runs: Sequence[Run]) -> list[str]:
     good = [run for run in runs if run.is_good]
     row = [COMPARISONS[name].title, RULE_NAMES[rule]]
-    if not good:
-        ends = sorted({run.end for run in runs})
-        return [*row, ends[0] if ends else "-", *["-"] * len(TARGETS)]
     row.append(_mean([run.history["stationarity"].iloc[-1] for run in good]))
     for target in TARGETS:
-        count, _ = spent(good, "stationarity", target, "iteration")
-        row.append(_count(count))
-    return row
+        count, _ = spent(runs, "stationarity", target, "iteration")
+        row.append(_count(count) if good else "-")
+    return [*row, ends_of(runs)]
 
 
 def _noniid(runs: Runs, folder: Path) -> None:
@@ -112,54 +115,51 @@ def _noniid(runs: Runs, folder: Path) -> None:
         for axis, panel in zip(line, THREE, strict=True):
             draw(axis, mine, panel, ITERATIONS)
             axis.set_title(COMPARISONS[name].title, fontsize=9)
-        parts.append(f"{COMPARISONS[name].title}:\n\n{as_markdown(mine)}")
+        parts.append(f"{COMPARISONS[name].title}:\n\n{as_markdown(mine, NOISY)}")
     shared_legend(figure, grid[0][0])
     figure.savefig(folder / "figure.png", dpi=130)
     (folder / "table.md").write_text("\n".join(parts))
 
 
 def _rate(runs: Runs, folder: Path) -> None:
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
+    figure = Figure(figsize=(9.5, 3.8), layout="constrained")
     axes = figure.subplots(1, 2)
-    mine = [run for run in runs["rate"] if run.is_good]
+    measures = {"kkt": "KKT residual (Definition 1)", "stationarity": "stationarity"}
     rows = []
-    for axis, (column, label) in zip(
-        axes,
-        [("kkt", "KKT residual (Definition 1)"), ("stationarity", "stationarity")],
-        strict=True,
-    ):
-        k = mine[0].history["iteration"].to_numpy(float)[1:]
-        best = np.stack([running_best(run.history, column).to_numpy() for run in mine])
-        mean = best.mean(0)
-        slope = fitted_slope(k.tolist(), mean.tolist(), LAST_DECADE)
-        each = [fitted_slope(k.tolist(), b.tolist(), LAST_DECADE) for b in best]
-        axis.loglog(k, mean, color="#c01722", lw=2, label="running minimum, mean")
-        axis.fill_between(k, best.min(0), best.max(0), color="#c01722", alpha=0.15)
-        tail = k[k >= LAST_DECADE * k.max()]
-        for fit, style, name in (
-            (slope, "-", f"fitted slope {slope:.2f}"),
-            (CLAIMED_SLOPE, "--", "claimed slope -0.67"),
-        ):
-            anchor = mean[k >= LAST_DECADE * k.max()][0]
-            line = anchor * (tail / tail[0]) ** fit
-            axis.loglog(tail, line, color="black", lw=1.1, ls=style, label=name)
+    for axis, (column, measure) in zip(axes, measures.items(), strict=True):
+        for label, (name, color) in RATE_LABELS.items():
+            every = _of(runs["rate"], label)
+            mine = [run for run in every if run.is_good]
+            if not mine:
+                rows.append([measure, name, "-", "-", "-0.67", ends_of(every)])
+                continue
+            k = mine[0].history["iteration"].to_numpy(float)[1:]
+            best = np.stack([running_best(r.history, column).to_numpy() for r in mine])
+            mean = best.mean(0)
+            slope = fitted_slope(k, mean, LAST_DECADE)
+            each = [fitted_slope(k, one, LAST_DECADE) for one in best]
+            spread = f"{np.std(each, ddof=1):.2f}" if len(each) > 1 else "-"
+            shown = f"{name}: slope {slope:.2f}"
+            axis.loglog(k, mean, color=color, lw=2, label=shown)
+            axis.fill_between(k, best.min(0), best.max(0), color=color, alpha=0.15)
+            tail = k[k >= LAST_DECADE * k.max()]
+            fitted_on = f"{tail[0]:.0f} .. {tail[-1]:.0f}"
+            rows.append([measure, name, f"{slope:.2f}", spread, "-0.67", fitted_on])
+        if not axis.get_lines():
+            continue
+        claimed = mean[len(k) - len(tail)] * (tail / tail[0]) ** CLAIMED_SLOPE
+        axis.loglog(
+            tail, claimed, color="black", lw=1.1, ls="--", label="claimed: -0.67"
+        )
         axis.set_xlabel("iterations K", fontsize=9)
-        axis.set_ylabel(label, fontsize=9)
+        axis.set_ylabel(f"{measure}, least so far", fontsize=9)
         axis.grid(alpha=0.25, lw=0.6)
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False, fontsize=8)
-        spread = f"{np.std(each, ddof=1):.2f}" if len(each) > 1 else "-"
-        first, last = f"{tail[0]:.0f}", f"{tail[-1]:.0f}"
-        rows.append([label, f"{slope:.2f}", spread, "-0.67", f"{first} .. {last}"])
     figure.suptitle(COMPARISONS["rate"].title, fontsize=10)
     figure.savefig(folder / "figure.png", dpi=130)
-    titles = [
-        "measure",
-        "fitted slope",
-        "deviation over seeds",
-        "claimed",
-        "fitted on K",
-    ]
+    titles = ["measure", "constants", "slope", "deviation over seeds", "claimed",
+              "fitted on K"]  # fmt: skip
     (folder / "table.md").write_text(markdown(titles, rows))
 
 
@@ -175,10 +175,8 @@ def _communication(runs: Runs, folder: Path) -> None:
     labels = sorted(sent, key=lambda label: sent[label][::-1])  # by the hardest target
     figure = Figure(figsize=(9.5, 4.2), layout="constrained")
     axes = figure.subplots(1, len(TARGETS), sharey=True)
-    for axis, target, values in zip(
-        axes, TARGETS, zip(*(sent[label] for label in labels), strict=True), strict=True
-    ):
-        _bars(axis, labels, values)
+    for place, (axis, target) in enumerate(zip(axes, TARGETS, strict=True)):
+        _bars(axis, labels, [sent[label][place] for label in labels])
         axis.set_title(f"to stationarity {target:g}", fontsize=9)
     axes[0].invert_yaxis()
     figure.suptitle(COMPARISONS["ring-a9a"].title, fontsize=10)
@@ -224,7 +222,9 @@ def _cost(runs: Runs, folder: Path) -> None:
         samples = _samples(of_label)
         theory = THEORY.get(label, ("-", "-", "-", "-"))
         measured = [_count(samples), _count(gradients), _count(vectors)]
-        rows.append([label, *theory, *measured, f"{reached} of {len(of_label)}"])
+        alive = any(run.is_good for run in of_label)
+        seeds = f"{reached} of {len(of_label)}" if alive else ends_of(of_label)
+        rows.append([label, *theory, *measured, seeds])
     titles = ["method", "objective", "batch", "samples, theory",
               "communication, theory", f"samples to {COST_TARGET:g}", "gradients",
               "vectors to each neighbor", "seeds"]  # fmt: skip
@@ -251,12 +251,9 @@ def _samples(runs: Sequence[Run]) -> float:
 
 
 def _over_edges(runs: Sequence[Run]) -> list[str]:
-    """Labels that send something, in the order of the runs."""
-    return list(
-        dict.fromkeys(
-            r.label for r in runs if r.is_good and r.history["bytes_sent"].iloc[-1] > 0
-        )
-    )
+    """Labels that send something over edges, bad ends included, in their order."""
+    labels = dict.fromkeys(run.label for run in runs)
+    return [label for label in labels if label not in SERVER]
 
 
 def _of(runs: Sequence[Run], label: str) -> list[Run]:
@@ -264,6 +261,8 @@ def _of(runs: Sequence[Run], label: str) -> list[Run]:
 
 
 def _mean(values: Sequence[float]) -> str:
+    if not values:
+        return "-"
     spread = f" ± {np.std(values, ddof=1):.1e}" if len(values) > 1 else ""
     return f"{np.mean(values):.1e}{spread}"
 

@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from proxmesh.metrics import HIGHER_IS_BETTER
 from proxmesh.report.runs import Run
 
 __all__ = ["AXES", "PANELS", "Panel", "averaged", "draw", "draw_grid", "style_of"]
@@ -75,20 +76,24 @@ def style_of(label: str, labels: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def averaged(runs: Sequence[Run], column: str, against: str) -> pd.DataFrame:
-    """Mean, least and largest value over seeds, row by row of the histories.
-
-    Seeds are evaluated at the same iterations; of unequally long ones the common part
-    counts.
-    """
-    histories = [run.history for run in runs if column in run.history]
+    """Mean, least and largest value over seeds at the iterations that all have."""
+    histories = [
+        run.history.set_index("iteration", drop=False)
+        for run in runs
+        if column in run.history
+    ]
     if not histories:
         return pd.DataFrame(columns=["x", "mean", "low", "high"])
-    rows = min(map(len, histories))
-    y = np.stack([h[column].to_numpy(float)[:rows] for h in histories])
-    x = np.stack([h[against].to_numpy(float)[:rows] for h in histories])
+    y = pd.concat([h[column] for h in histories], axis=1, join="inner")
+    x = pd.concat([h[against] for h in histories], axis=1, join="inner")
     return pd.DataFrame(
-        {"x": x.mean(0), "mean": y.mean(0), "low": y.min(0), "high": y.max(0)}
-    )
+        {
+            "x": x.mean(axis=1),
+            "mean": y.mean(axis=1),
+            "low": y.min(axis=1),
+            "high": y.max(axis=1),
+        }
+    ).reset_index(drop=True)
 
 
 def draw(
@@ -113,7 +118,7 @@ def draw(
         x = curve["x"] / against.scale
         axis.plot(x, curve["mean"], label=name, **style)
         axis.fill_between(
-            x, curve["low"], curve["high"], color=style["color"], alpha=0.15, lw=0
+            x, curve["low"], curve["high"], color=style["color"], alpha=0.08, lw=0
         )
         seen += curve["mean"].iloc[1:].tolist()
     _finish(axis, panel, against, np.array(seen))
@@ -161,12 +166,16 @@ def _finish(axis: Axes, panel: Panel, against: Panel, seen: np.ndarray) -> None:
         axis.set_yscale("log")
     seen = seen[np.isfinite(seen) & ((seen > 0) | (not panel.log))]
     if len(seen) > 1 and seen.min() < seen.max():
-        # Fit to what follows the start, which would flatten everything else.
-        low, high = float(seen.min()), float(np.quantile(seen, 0.995))
+        # Fit to where the curves end, not to where they start from: the first tenth of
+        # the way down (up, for an accuracy) would flatten everything else.
+        falls = panel.column not in HIGHER_IS_BETTER
+        low = float(seen.min() if falls else np.quantile(seen, 0.1))
+        high = float(np.quantile(seen, 0.9) if falls else seen.max())
         if panel.log:
-            axis.set_ylim(low / 1.5, high * 1.5)
+            axis.set_ylim(low / 1.5, high * 10)
         else:
-            axis.set_ylim(low - 0.04 * (high - low), high + 0.04 * (high - low))
+            room = 0.15 * (high - low)
+            axis.set_ylim(low - room, high + room)
     axis.set_xlabel(against.label, fontsize=9)
     axis.set_ylabel(panel.label, fontsize=9)
     axis.tick_params(labelsize=8)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from proxmesh.metrics import HIGHER_IS_BETTER
 from proxmesh.report.runs import Run
@@ -34,15 +35,18 @@ def spent(
 ) -> tuple[float, int]:
     """Median of what the runs had spent when they reached a target, and how many did.
 
-    Runs that never reach it count as infinite, so a median over few is honest.
+    Runs that end badly or never reach it count as infinite.
     """
-    reached = [first_reached(run.history, column, target) for run in runs]
+    reached = [
+        first_reached(run.history, column, target) if run.is_good else None
+        for run in runs
+    ]
     values = [float("inf") if row is None else float(row[what]) for row in reached]
     count = sum(row is not None for row in reached)
     return (float(np.median(values)) if values else float("inf")), count
 
 
-def fitted_slope(x: Sequence[float], y: Sequence[float], fraction: float) -> float:
+def fitted_slope(x: ArrayLike, y: ArrayLike, fraction: float) -> float:
     """Slope of log y over log x by least squares on the last decades of x.
 
     Only points with x of at least `fraction` of the largest count.

@@ -1,9 +1,10 @@
 """Run folders as the report sees them."""
 
+import dataclasses
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -11,10 +12,11 @@ from typing import Any, final
 import pandas as pd
 
 from proxmesh.errors import InputError
-from proxmesh.experiment.comparing import is_whole, task_of
+from proxmesh.experiment.comparing import is_whole
+from proxmesh.experiment.config import flattened, task_of
 from proxmesh.experiment.results import Outcome, RunFolder
 
-__all__ = ["Run", "collect", "require_one_task"]
+__all__ = ["Run", "collect", "read_runs", "require_one_task"]
 
 GOOD = (Outcome.FINISHED, Outcome.TARGET_REACHED)
 FAILED = "failed"
@@ -47,18 +49,35 @@ class Run:
         return f"{self.outcome}: {self.message}".rstrip(".")
 
 
+def read_runs(folders: Iterable[Path]) -> list[Run]:
+    """Read the runs in exactly these folders; those without an end are left out."""
+    found = [_read(folder) for folder in folders]
+    return [run for run in found if run is not None]
+
+
 def collect(folders: Iterable[Path]) -> list[Run]:
-    """Read every run in and below these folders; half-written ones are left out."""
-    runs = []
+    """Read every run in and below these folders, each once.
+
+    Runs of one method that are not seeds of one setting (other constants, other
+    steps, the same seed twice) get labels of their own, with their folder's name.
+    """
+    places: dict[Path, Path] = {}
     for top in folders:
         if not top.is_dir():
             raise InputError(f"`{top}` is no folder. Give folders of runs.")
         files = [*top.rglob("summary.json"), *top.rglob(RunFolder.FAILURE)]
-        found = [_read(f.parent) for f in sorted(files, key=_in_order)]
-        if not any(found):
+        inside = [file.parent for file in sorted(files, key=_in_order)]
+        if not read_runs(inside):
             raise InputError(f"folder `{top}` holds no run that has ended.")
-        runs += [run for run in found if run is not None]
-    return runs
+        places |= {folder.resolve(): top for folder in inside}
+    runs = read_runs(places)
+    mixed = {run.label for run in runs if not _is_one_setting(runs, run.label)}
+    return [
+        dataclasses.replace(run, label=f"{run.label} ({_where(run, places)})")
+        if run.label in mixed
+        else run
+        for run in runs
+    ]
 
 
 def require_one_task(runs: list[Run]) -> None:
@@ -75,6 +94,30 @@ def require_one_task(runs: list[Run]) -> None:
                     f"`{key}` is {here.get(key)!r} there and {there.get(key)!r} here. "
                     "Compare runs of one task."
                 )
+
+
+def _is_one_setting(runs: Sequence[Run], label: str) -> bool:
+    """Whether the runs of a label differ in nothing but their seed."""
+    mine = [run for run in runs if run.label == label]
+    settings = [_setting(run.config) for run in mine if run.config]
+    seeds = [run.seed for run in mine]
+    return len(set(seeds)) == len(seeds) and all(s == settings[0] for s in settings)
+
+
+def _setting(config: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: value
+        for key, value in flattened(config).items()
+        if key.startswith("algorithm.") or key in {"run.steps", "run.eval_every"}
+    }
+
+
+def _where(run: Run, places: Mapping[Path, Path]) -> str:
+    """The shortest name that tells a run's folder from the others."""
+    top = places[run.folder]
+    folder = run.folder.parent if run.folder.name.startswith("seed-") else run.folder
+    inside = folder.relative_to(top.resolve()) if folder != top.resolve() else Path()
+    return str(Path(top.name) / inside)
 
 
 def _read(folder: Path) -> Run | None:

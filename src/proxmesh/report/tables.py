@@ -14,6 +14,7 @@ __all__ = [
     "as_latex",
     "as_markdown",
     "cells",
+    "ends_of",
     "last_rows",
     "markdown",
     "summarized",
@@ -72,26 +73,30 @@ def summarized(runs: Sequence[Run]) -> pd.DataFrame:
     return table.swaplevel(axis=1).reindex(labels)
 
 
-def cells(runs: Sequence[Run]) -> tuple[list[str], list[list[Cell]]]:
+def cells(
+    runs: Sequence[Run], without: Sequence[str] = ()
+) -> tuple[list[str], list[list[Cell]]]:
     """The table for people: titles, and a row of cells for each label."""
     table = summarized(runs)
-    columns = [c for c in (*JUDGED, *COSTS) if c in table.columns.get_level_values(0)]
+    have = set(table.columns.get_level_values(0)) - set(without)
+    columns = [c for c in (*JUDGED, *COSTS) if c in have]
     titles = [TITLES[c] for c in ("method", *columns, "runs")]
-    best = {c: _best(table, c) for c in columns if c in JUDGED}
+    partial = {run.label for run in runs if not run.is_good}
+    best = {c: _best(table, c, partial) for c in columns if c in JUDGED}
     rows = []
     for label in table.index:
         row = [Cell(str(label))]
         for column in columns:
             mean, std = table.loc[label, column]
             row.append(Cell(_spread(column, mean, std), best.get(column) == label))
-        row.append(Cell(_ends([run for run in runs if run.label == label])))
+        row.append(Cell(ends_of([run for run in runs if run.label == label])))
         rows.append(row)
     return titles, rows
 
 
-def as_markdown(runs: Sequence[Run]) -> str:
+def as_markdown(runs: Sequence[Run], without: Sequence[str] = ()) -> str:
     """The table in Markdown."""
-    titles, rows = cells(runs)
+    titles, rows = cells(runs, without)
     return markdown(
         titles, [[f"**{c.text}**" if c.best else c.text for c in row] for row in rows]
     )
@@ -114,9 +119,13 @@ def as_latex(runs: Sequence[Run]) -> str:
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
-def _best(table: pd.DataFrame, column: str) -> object:
-    """The best label; a reference that sends nothing over edges does not compete."""
+def _best(table: pd.DataFrame, column: str, partial: set[str]) -> object:
+    """The best label.
+
+    Labels with a bad seed and references that send nothing over edges do not compete.
+    """
     means = table[column, "mean"].dropna()
+    means = means.drop(index=[label for label in partial if label in means.index])
     if "bytes_sent" in table:
         sent = table["bytes_sent", "mean"].reindex(means.index)
         means = means[sent > 0] if (sent > 0).any() else means
@@ -146,7 +155,7 @@ def _form(column: str, mean: float) -> Callable[[float], str]:
     return lambda value: f"{value:.4f}"
 
 
-def _ends(runs: Sequence[Run]) -> str:
+def ends_of(runs: Sequence[Run]) -> str:
     """How many seeds count, and why the others do not."""
     good = sum(run.is_good for run in runs)
     bad = [run.end for run in runs if not run.is_good]
