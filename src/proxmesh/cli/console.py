@@ -33,7 +33,13 @@ def complain(message: str) -> None:
 def print_wide(table: Any) -> None:
     """Print a table whole: a pipe has no width, and a terminal can wrap lines."""
     width = console.measure(table, options=console.options.update(width=500)).maximum
-    console.print(table, width=max(console.width, width), crop=False)
+    wide = PatientConsole(
+        highlight=False,
+        width=max(console.width, width),
+        file=console.file,
+        force_terminal=console.is_terminal,
+    )
+    wide.print(table)
 
 
 def require_folder(path: Path) -> None:
