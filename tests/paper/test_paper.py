@@ -88,6 +88,7 @@ def test_every_comparison_is_sound_at_every_scale(name: str) -> None:
 def test_the_issue_s_experiments_are_all_here() -> None:
     assert set(FIGURES) == {
         "fig-ring-a9a",
+        "fig-random-mnist",
         "fig-hubs",
         "fig-noniid",
         "fig-rate",

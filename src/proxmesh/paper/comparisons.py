@@ -88,6 +88,7 @@ A9A = {
     "run.batch": 64,
     "regularizer.weight": 1e-4,
 }
+MNIST = {**A9A, "data.name": "mnist", "model.name": "lenet", "run.batch": 32}
 
 HUB_RULES = ("own-tuned", "largest-tuned", "own-ring", "largest-ring", "none-ring")
 
@@ -138,8 +139,18 @@ def _comparisons() -> dict[str, Comparison]:
         standard=Size(seeds=5, steps=5000, evaluations=100),
         full=Size(seeds=10, steps=10_000, evaluations=100),
     )
+    mnist = Comparison(
+        title="MNIST, LeNet, random graph of 8 agents, batch 32",
+        task={**MNIST, "graph.name": "random-8", "run.kkt": False},
+        labels=(*PAPER, "d-psgd", "prox-dasa"),
+        preset="mnist-random-8",
+        small=Size(seeds=1, steps=10, evaluations=1),
+        standard=Size(seeds=2, steps=1500, evaluations=6),
+        full=Size(seeds=5, steps=25_000, evaluations=200),
+    )
     return {
         "ring-a9a": ring,
+        "random-mnist": mnist,
         "hubs-star-8": _hub("star of 8", "a9a-star", "star", 8),
         "hubs-star-32": _hub("star of 32", "a9a-star-32", "star", 32),
         "hubs-star-128": _hub("star of 128", "a9a-star-128", "star", 128),

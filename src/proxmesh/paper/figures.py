@@ -280,6 +280,11 @@ FIGURES: Mapping[str, PaperFigure] = {
         ("ring-a9a",),
         _grid_of("ring-a9a"),
     ),
+    "fig-random-mnist": PaperFigure(
+        "The paper's second experiment: a random graph, MNIST, LeNet.",
+        ("random-mnist",),
+        _grid_of("random-mnist"),
+    ),
     "fig-hubs": PaperFigure(
         "Graphs with hubs: steps that know the own degree, the largest, or none.",
         HUBS,
