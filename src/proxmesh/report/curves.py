@@ -176,6 +176,7 @@ def _finish(axis: Axes, panel: Panel, against: Panel, seen: np.ndarray) -> None:
         else:
             room = 0.15 * (high - low)
             axis.set_ylim(low - room, high + room)
+    axis.locator_params(axis="x", nbins=5)
     axis.set_xlabel(against.label, fontsize=9)
     axis.set_ylabel(panel.label, fontsize=9)
     axis.tick_params(labelsize=8)
