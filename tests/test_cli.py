@@ -374,6 +374,7 @@ def test_compare_shows_a_method_that_diverges(
     ("arguments", "message"),
     [
         (["--algorithms", "hsm_admm"], "unknown algorithm `hsm_admm`. Did you mean"),
+        (["--algorithms", ","], "`--algorithms ,` names no method."),
         (["--params", "a9a-rang"], "unknown preset or file of parameters `a9a-rang`."),
         (["--set", "sppdm.speed=1"], "does not fit `sppdm`: unknown option `speed`"),
         (["--set", "algorithm.alpha=1"], "`algorithm` is one method's section."),

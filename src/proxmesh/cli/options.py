@@ -134,6 +134,8 @@ def method_names(text: str | None, default: tuple[str, ...]) -> list[str]:
     if text == "all":
         return list(ALGORITHMS)
     names = [name.strip() for name in (text or "").split(",") if name.strip()]
+    if text is not None and not names:
+        raise InputError(f"`--algorithms {text}` names no method. Write a,b,c or all.")
     return list(dict.fromkeys(names or default))
 
 
