@@ -4,6 +4,8 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -21,6 +23,30 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.chdir(tmp_path)
     torch.set_default_dtype(torch.float32)  # the command line's own default
     monkeypatch.setattr(signal, "signal", lambda *_: None)  # keep pytest's handlers
+
+
+@contextmanager
+def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Start the command in a process of its own, which a failing test leaves dead.
+
+    A shell without job control lets background jobs ignore SIGINT, and their children
+    inherit that: the process is put back to hear it.
+    """
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    code = f"{heard}; from proxmesh.cli import main; main()"
+    command = [sys.executable, "-c", code, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_until(ready: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not ready():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.1)
 
 
 def call(*arguments: str) -> int:
@@ -269,16 +295,17 @@ def test_help_answers_without_torch() -> None:
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 )
 def test_an_interrupted_run_keeps_its_rows(number: signal.Signals, code: int) -> None:
-    command = [sys.executable, "-m", "proxmesh", "run", "--out", "run", "--quiet"]
-    long = ["--steps", "1000000", "--eval-every", "20", "--dataset", "breast-cancer"]
-    process = subprocess.Popen([*command, *long, "--threads", "1"])
+    command = ["run", "--out", "run", "--quiet", "--dataset", "breast-cancer"]
+    long = ["--steps", "1000000", "--eval-every", "20", "--threads", "1"]
     history = Path("run/history.csv")
-    deadline = time.monotonic() + 60
-    while not (history.exists() and len(history.read_text().splitlines()) > 3):
-        assert time.monotonic() < deadline, "the run did not start"
-        time.sleep(0.1)
-    process.send_signal(number)
-    assert process.wait(timeout=60) == code
+
+    def has_rows() -> bool:
+        return history.exists() and len(history.read_text().splitlines()) > 3
+
+    with started(*command, *long) as process:
+        wait_until(has_rows, "the run did not start")
+        process.send_signal(number)
+        assert process.wait(timeout=60) == code
     summary = json.loads(Path("run/summary.json").read_text())
     assert summary["outcome"] == "interrupted"
     assert summary["final"]["iteration"] == pd.read_csv(history)["iteration"].iloc[-1]
@@ -463,15 +490,13 @@ def test_tune_writes_values_that_compare_reads(
 def test_a_stopped_comparison_leaves_no_process_and_goes_on(
     number: int, code: int
 ) -> None:
-    compare = [sys.executable, "-m", "proxmesh", "compare", *SMALL, "--seeds", "2",
-               "--algorithms", "d-psgd", "--steps", "999999", "--out", "c"]  # fmt: skip
-    running = subprocess.Popen(compare, stdout=subprocess.PIPE, text=True)
+    compare = ["compare", *SMALL, "--seeds", "2", "--algorithms", "d-psgd"]
     history = [Path(f"c/d-psgd/seed-{seed}/history.csv") for seed in (0, 1)]
-    while not all(file.exists() for file in history):
-        time.sleep(0.1)
-    running.send_signal(number)
-    printed, _ = running.communicate(timeout=60)
-    assert running.returncode == code
+    with started(*compare, "--steps", "999999", "--out", "c") as process:
+        wait_until(lambda: all(f.exists() for f in history), "the runs did not start")
+        process.send_signal(number)
+        printed, _ = process.communicate(timeout=60)
+        assert process.returncode == code
     assert "the same command goes on" in printed
     sizes = [file.stat().st_size for file in history]
     time.sleep(1)
