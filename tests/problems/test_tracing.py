@@ -46,3 +46,25 @@ def test_what_cannot_be_recorded_is_called_as_it_is() -> None:
 def test_errors_of_the_function_are_its_own() -> None:
     with pytest.raises(RuntimeError, match="size"):
         Traced(lambda a, b: a + b)(torch.ones(2), torch.ones(3))
+
+
+def test_products_asked_for_transposed_are_taken_so() -> None:
+    """The gradient of a linear layer is one product in the layout of its weight."""
+
+    def loss(weight: Tensor, x: Tensor) -> Tensor:
+        rows: Tensor = vmap(lambda w, a: (a @ w.T).square().sum())(weight, x)
+        return rows.sum()
+
+    weight, x = torch.randn(3, 4, 5), torch.randn(3, 6, 5)
+    traced = Traced(grad(loss))
+    found = traced(weight, x)
+    assert found.is_contiguous()
+    torch.testing.assert_close(found, grad(loss)(weight, x))
+    (recorded,) = traced._recorded.values()
+    after = [
+        user.target
+        for node in recorded.graph.nodes  # type: ignore[attr-defined]
+        if node.target is torch.ops.aten.bmm.default
+        for user in node.users
+    ]
+    assert torch.ops.aten.transpose.int not in after

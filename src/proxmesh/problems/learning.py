@@ -2,28 +2,31 @@
 
 import copy
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, cast, final
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, grad_and_value, vmap
 
 from proxmesh.checks import require_whole
 from proxmesh.errors import InputError, Notice, unknown
+from proxmesh.problems.calibrating import fastest
+from proxmesh.problems.channels import has_images
 from proxmesh.problems.layout import Layout
 from proxmesh.problems.modules import refuse_stateful
 from proxmesh.problems.probing import Loss, fits_as_classifier
 from proxmesh.problems.regularizers import NoRegularizer, bound
 from proxmesh.problems.sampling import Sampler, derived_seed
 from proxmesh.problems.shards import Samples, Shard, Shards, open_shard, stacked
-from proxmesh.problems.tracing import Traced
+from proxmesh.problems.stacked import StackedModel, Way
 from proxmesh.types import Evaluation
 
 __all__ = ["LearningProblem"]
 
 INITS = ("same", "different")
+VECTORIZE = ("auto", "vmap", "channels", True, False)
 EVALUATION_WIDTH = 256  # samples of an agent in a pass, when many agents share it
+CALIBRATED_WORK = 2e7  # parameters x samples of a batch; less is not worth timing
 
 
 @final
@@ -51,9 +54,12 @@ class LearningProblem:
         h; see `proxmesh.problems.regularizers`.
     batch_size, seed
         Samples a minibatch, drawn with replacement; the seed of the draws.
-    vectorize
-        ``"auto"``: all agents in one `torch.func.vmap` if the model allows it, else
-        one by one with a notice. True or False decide.
+    vectorize, paired
+        How the gradients of all agents are taken: together in one `torch.func.vmap`
+        (``"vmap"`` or True), by rules that keep them in the channels of images
+        (``"channels"``), or agent by agent (False); and whether the two gradients of a
+        recursive estimator share one pass. ``"auto"``: the fastest that the model
+        allows, timed once and remembered; all are exact.
     chunk_size
         Samples in flight at once: bounds the memory of activations.
 
@@ -76,14 +82,17 @@ class LearningProblem:
         regularizer: Any = None,
         batch_size: int = 16,
         seed: int = 0,
-        vectorize: bool | Literal["auto"] = "auto",
+        vectorize: bool | Literal["auto", "vmap", "channels"] = "auto",
+        paired: bool | Literal["auto"] = "auto",
         chunk_size: int = 4096,
     ) -> None:
         who = "LearningProblem"
         require_whole(who, 1, batch_size=batch_size, chunk_size=chunk_size)
         require_whole(who, 0, seed=seed)
-        if vectorize not in {True, False, "auto"}:
-            raise unknown("value", vectorize, ["True", "False", "auto"], "`vectorize`")
+        if vectorize not in VECTORIZE:
+            raise unknown("value", vectorize, map(str, VECTORIZE), "`vectorize`")
+        if paired not in {True, False, "auto"}:
+            raise unknown("value", paired, ["True", "False", "auto"], "`paired`")
         refuse_stateful(model)
         self.layout = Layout.of(model)
         self.p = self.layout.p
@@ -93,8 +102,9 @@ class LearningProblem:
         self.regularizer = bound(regularizer or NoRegularizer(), self.layout)
         self._model = copy.deepcopy(model)
         self._loss = loss
-        self._shards = shards
+        self._shards = shards if callable(shards) else None
         self._vectorize = vectorize
+        self._paired = paired
         row = self.layout.flatten(model)
         self.dtype, self.device = row.dtype, row.device
         self._test = None
@@ -102,7 +112,7 @@ class LearningProblem:
             self._test = open_shard(test, "test set").cast(self.dtype, self.device)
         self.num_agents = _number_of_agents(shards)
         if not callable(shards):
-            self._open(_agents_of(shards))
+            self._open(_agents_of(shards), shards.__getitem__)
 
     def __repr__(self) -> str:
         held = f"{len(self.agents)} agents" if hasattr(self, "agents") else "not opened"
@@ -117,33 +127,37 @@ class LearningProblem:
         """Return the problem of these agents alone, opening their shards only."""
         agents = tuple(agents)
         if not callable(self._shards):
-            held = _agents_of(self._shards)
-            if set(agents) - set(held):
-                missing = min(set(agents) - set(held))
+            missing = set(agents) - set(self.agents)
+            if missing:
                 raise InputError(
-                    f"LearningProblem: `shards` has no agent {missing}; it holds "
-                    f"{len(held)} agents."
+                    f"LearningProblem: `shards` has no agent {min(missing)}; it holds "
+                    f"{len(self.agents)} agents."
                 )
             if agents == self.agents:
                 return self
         mine = copy.copy(self)
-        mine._open(agents)
+        mine._open(agents, self._shards if callable(self._shards) else self._shard)
         return mine
 
-    def _open(self, agents: tuple[int, ...]) -> None:
-        get = self._shards if callable(self._shards) else self._shards.__getitem__
+    def _open(self, agents: tuple[int, ...], get: Callable[[int], Shard]) -> None:
         opened = [open_shard(get(agent), f"agent {agent}") for agent in agents]
-        row = self.layout.flatten(self._model)
+        sizes = [len(samples) for samples in opened]
         self.agents = agents
         self._samples = stacked(opened).cast(self.dtype, self.device)
-        sizes = [len(samples) for samples in opened]
         self._sampler = Sampler.over(self.seed, agents, sizes, self.device)
         self._check_sizes(sizes)
         self._classifies = fits_as_classifier(
             self._model, self._loss, self._samples, self._test
         )
-        self._stacked_grads = Traced(grad(self._total))
-        self._vectorized = self._choose_vectorized(row)
+        self._all: StackedModel | None = None  # made when its way is chosen
+        self._stackable = self._vectorize is not False and self._can_stack()
+
+    def _shard(self, agent: int) -> Shard:
+        """One agent's part of the stacked samples."""
+        i = self.agents.index(agent)
+        start, size = (int(t[i]) for t in (self._sampler.offsets, self._sampler.sizes))
+        part = self._samples.at(slice(start, start + size))
+        return part.inputs, part.targets
 
     # -- the problem that an algorithm sees ------------------------------------------
 
@@ -170,19 +184,19 @@ class LearningProblem:
             return out
         parts = self._chunks(len(x), batch)
         if len(parts) == 1:
-            return self._grads(x, batch)
+            return self.stacked.grads(x, batch)
         out = torch.empty_like(x)
         for part in parts:
-            out[part] = self._grads(x[part], batch.at(part))
+            out[part] = self.stacked.grads(x[part], batch.at(part))
         return out
 
     def grad_pair(
         self, x: Tensor, x_old: Tensor, batch: Samples
     ) -> tuple[Tensor, Tensor]:
         """Both gradients of a recursive estimator in one pass of twice the rows."""
-        if not self._vectorized or len(self._chunks(2 * len(x), batch)) > 1:
+        if not self.paired or len(self._chunks(2 * len(x), batch)) > 1:
             return self.grad(x, batch), self.grad(x_old, batch)
-        both = self._grads(torch.cat([x, x_old]), batch.doubled())
+        both = self.stacked.grads(torch.cat([x, x_old]), batch.doubled())
         return both[: len(x)], both[len(x) :]
 
     def prox(self, z: Tensor, step: Tensor | float) -> Tensor:
@@ -235,7 +249,9 @@ class LearningProblem:
         hits = torch.zeros_like(loss)
         for agents, rows in self._sweep():
             weight = rows.shape[1] / self._sampler.sizes[agents, 0].to(torch.float64)
-            grads, values, correct = self._measures(x[agents], self._samples.take(rows))
+            grads, values, correct = self.stacked.measures(
+                x[agents], self._samples.take(rows)
+            )
             gradient.index_add_(0, agents, grads * weight[:, None].to(x.dtype))
             loss.index_add_(0, agents, values.to(loss.dtype) * weight)
             hits.index_add_(0, agents, correct.to(loss.dtype) * weight)
@@ -249,7 +265,7 @@ class LearningProblem:
         loss = hits = 0.0
         with torch.no_grad():
             for part in self._test.slices(self.chunk_size):
-                value, correct = self._scored(x_mean, part.inputs, part.targets)
+                value, correct = self.stacked.scored(x_mean, part.inputs, part.targets)
                 loss += float(value) * len(part)
                 hits += float(correct) * len(part)
         result = {"test_loss": loss / len(self._test)}
@@ -276,7 +292,7 @@ class LearningProblem:
         distance = getattr(self.regularizer, "distance", None)
         return None if distance is None else distance(u, y)
 
-    # -- one agent, and all of them --------------------------------------------------
+    # -- pieces of a batch and of the shards -----------------------------------------
 
     def _chunks(self, rows: int, batch: Samples) -> list[slice]:
         """Agents that may be in flight together."""
@@ -290,53 +306,6 @@ class LearningProblem:
             yield Samples(
                 tuple(x[:, part] for x in batch.inputs), batch.targets[:, part]
             )
-
-    def _scored(
-        self, row: Tensor, inputs: tuple[Tensor, ...], targets: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Mean loss of one agent, and its share of correct labels (0 if none)."""
-        outputs = self._outputs(row, inputs)
-        value = self._loss(outputs, targets)
-        if not self._classifies:
-            return value, torch.zeros_like(value)
-        return value, (outputs.argmax(1) == targets).to(torch.float64).mean()
-
-    def _value(
-        self, row: Tensor, inputs: tuple[Tensor, ...], targets: Tensor
-    ) -> Tensor:
-        value: Tensor = self._loss(self._outputs(row, inputs), targets)
-        return value
-
-    def _outputs(self, row: Tensor, inputs: tuple[Tensor, ...]) -> Any:
-        return functional_call(self._model, self.layout.unflatten(row), inputs)
-
-    def _grads(self, x: Tensor, batch: Samples) -> Tensor:
-        if self._vectorized:
-            return self._stacked_grads(x, batch.targets, *batch.inputs)
-        one = grad(self._value)
-        return torch.stack([one(*each) for each in _by_agent(x, batch)])
-
-    def _total(self, rows: Tensor, targets: Tensor, *inputs: Tensor) -> Tensor:
-        """Sum of all agents' losses.
-
-        Agents share no parameters, so its gradient is all their gradients at once,
-        with one plain backward pass.
-        """
-        total: Tensor = vmap(self._value)(rows, inputs, targets).sum()
-        return total
-
-    def _measures(self, x: Tensor, batch: Samples) -> tuple[Tensor, Tensor, Tensor]:
-        if self._vectorized:
-            with torch.enable_grad():
-                rows = x.detach().requires_grad_(True)
-                values, correct = vmap(self._scored)(rows, batch.inputs, batch.targets)
-                gradient = torch.autograd.grad(values.sum(), rows)[0]
-            return gradient, values.detach(), correct
-        one = grad_and_value(self._scored, has_aux=True)
-        found = [one(*each) for each in _by_agent(x, batch)]
-        columns = zip(*((g, v, c) for g, (v, c) in found), strict=True)
-        gradient, values, correct = map(torch.stack, columns)
-        return gradient, values, correct
 
     def _sweep(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Walk over all local samples once: agents [a] and their sample rows [a, m].
@@ -400,14 +369,58 @@ class LearningProblem:
                 stacklevel=4,
             )
 
-    def _choose_vectorized(self, row: Tensor) -> bool:
+    # -- all agents at once ----------------------------------------------------------
+
+    @property
+    def stacked(self) -> StackedModel:
+        """The model with all agents' rows, in the way that is used."""
+        if self._all is None:
+            self._all, self._paired_now = self._chosen()
+        return self._all
+
+    @property
+    def paired(self) -> bool:
+        """Whether two gradients on one batch are taken in one pass."""
+        return self.stacked.way != "loop" and self._paired_now
+
+    def _in_way(self, way: Way) -> StackedModel:
+        return StackedModel(self._model, self._loss, self.layout, self._classifies, way)
+
+    def _chosen(self) -> tuple[StackedModel, bool]:
+        if not self._stackable:
+            return self._in_way("loop"), False
+        ways: list[Way] = ["vmap"]
+        if self._vectorize in {"vmap", "channels"}:
+            ways = [cast(Way, self._vectorize)]
+        elif self._vectorize == "auto" and has_images(self._model):
+            ways.append("channels")
+        pairs = [True, False] if self._paired == "auto" else [bool(self._paired)]
+        work = len(self.agents) * self.batch_size * self.p
+        if len(ways) == 1 and work < CALIBRATED_WORK:
+            pairs = pairs[:1]
+        made = {
+            f"{way} {pair}": (self._in_way(way), pair) for way in ways for pair in pairs
+        }
+        if len(made) == 1:
+            return next(iter(made.values()))
+        batch, x = self.sample(0), self.x0()
+
+        def timed(stacked: StackedModel, pair: bool) -> Callable[[], object]:
+            trial = copy.copy(self)
+            trial._all, trial._paired_now = stacked, pair
+            return lambda: trial.grad_pair(x, x, batch)
+
+        trials = {name: timed(*choice) for name, choice in made.items()}
+        shapes = [tuple(t.shape) for t in (x, batch.targets, *batch.inputs)]
+        return made[fastest(trials, repr(self._model), self.dtype, shapes)]
+
+    def _can_stack(self) -> bool:
         if self._vectorize != "auto":
-            return bool(self._vectorize)
-        rows = row.repeat(2, 1)
-        self._vectorized = True
+            return True
+        rows = self.layout.flatten(self._model).repeat(2, 1)
         first = torch.zeros(2, 2, dtype=torch.int64, device=self.device)
         try:
-            self._grads(rows, self._samples.take(first))
+            self._in_way("vmap").grads(rows, self._samples.take(first))
         except Exception as error:  # vmap's refusals have many types
             reason = str(error).strip().splitlines()[0][:120]
             warnings.warn(
@@ -440,8 +453,3 @@ def _agents_of(shards: Any) -> tuple[int, ...]:
             )
         return tuple(sorted(shards))
     return tuple(range(len(shards)))
-
-
-def _by_agent(x: Tensor, batch: Samples) -> Iterator[Any]:
-    for i, row in enumerate(x):
-        yield row, tuple(part[i] for part in batch.inputs), batch.targets[i]

@@ -1,0 +1,104 @@
+"""Gradients of all agents' models at once, in one of several exact ways."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal, TypeAlias, final
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, grad_and_value, vmap
+
+from proxmesh.problems.channels import AgentsInChannels
+from proxmesh.problems.layout import Layout
+from proxmesh.problems.probing import Loss
+from proxmesh.problems.shards import Samples
+from proxmesh.problems.tracing import Traced
+
+__all__ = ["StackedModel", "Way"]
+
+Way: TypeAlias = Literal["vmap", "channels", "loop"]
+"""vmap: torch's batching rules; channels: ours for images; loop: agent by agent."""
+
+
+@final
+class StackedModel:
+    """One model and loss with as many rows of parameters as there are agents.
+
+    Parameters
+    ----------
+    model, loss, layout
+        What maps a row and samples to a number.
+    classifies
+        Whether outputs are scores of labels.
+    way
+        How several rows are taken together; see `Way`.
+    """
+
+    def __init__(
+        self, model: nn.Module, loss: Loss, layout: Layout, classifies: bool, way: Way
+    ) -> None:
+        self.way = way
+        self._model = model
+        self._loss = loss
+        self._layout = layout
+        self._classifies = classifies
+        self._recorded = Traced(grad(self._total))
+
+    def grads(self, x: Tensor, batch: Samples) -> Tensor:
+        """Row i: gradient of the mean loss at x_i on the i-th part of the batch."""
+        if self.way != "loop":
+            found: Tensor = self._recorded(x, batch.targets, *batch.inputs)
+            return found
+        one = grad(self._value)
+        return torch.stack([one(*each) for each in _by_agent(x, batch)])
+
+    def measures(self, x: Tensor, batch: Samples) -> tuple[Tensor, Tensor, Tensor]:
+        """Gradients, losses and shares of correct labels, row by row."""
+        if self.way != "loop":
+            with torch.enable_grad(), self._rules():
+                rows = x.detach().requires_grad_(True)
+                values, correct = vmap(self.scored)(rows, batch.inputs, batch.targets)
+                gradient = torch.autograd.grad(values.sum(), rows)[0]
+            return gradient, values.detach(), correct
+        one = grad_and_value(self.scored, has_aux=True)
+        found = [one(*each) for each in _by_agent(x, batch)]
+        columns = zip(*((g, v, c) for g, (v, c) in found), strict=True)
+        gradient, values, correct = map(torch.stack, columns)
+        return gradient, values, correct
+
+    def scored(
+        self, row: Tensor, inputs: tuple[Tensor, ...], targets: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Mean loss of one agent, and its share of correct labels (0 if none)."""
+        outputs = self._outputs(row, inputs)
+        value = self._loss(outputs, targets)
+        if not self._classifies:
+            return value, torch.zeros_like(value)
+        return value, (outputs.argmax(1) == targets).to(torch.float64).mean()
+
+    def _total(self, rows: Tensor, targets: Tensor, *inputs: Tensor) -> Tensor:
+        """Sum of all agents' losses.
+
+        Agents share no parameters, so its gradient is all their gradients at once,
+        with one plain backward pass.
+        """
+        with self._rules():
+            total: Tensor = vmap(self._value)(rows, inputs, targets).sum()
+        return total
+
+    def _value(
+        self, row: Tensor, inputs: tuple[Tensor, ...], targets: Tensor
+    ) -> Tensor:
+        value: Tensor = self._loss(self._outputs(row, inputs), targets)
+        return value
+
+    def _outputs(self, row: Tensor, inputs: tuple[Tensor, ...]) -> Any:
+        return functional_call(self._model, self._layout.unflatten(row), inputs)
+
+    def _rules(self) -> AbstractContextManager[Any]:
+        return AgentsInChannels() if self.way == "channels" else nullcontext()
+
+
+def _by_agent(x: Tensor, batch: Samples) -> Iterator[Any]:
+    for i, row in enumerate(x):
+        yield row, tuple(part[i] for part in batch.inputs), batch.targets[i]
