@@ -67,6 +67,9 @@ class FromTheFirstRow:
         self.baseline = 0
         self._state = state_bytes(agents)
 
+    def on_compile(self, seconds: float) -> None:
+        """Watch nothing."""
+
     def on_step(self, k: int, seconds: float) -> None:
         """Watch nothing."""
 

@@ -184,12 +184,25 @@ def test_large_features_are_pointed_out(capsys: pytest.CaptureFixture[str]) -> N
     )
 
 
-def test_compiled_runs_agree(capsys: pytest.CaptureFixture[str]) -> None:
+def test_compiled_runs_agree_and_say_so(capsys: pytest.CaptureFixture[str]) -> None:
     finals = []
     for mode in ("on", "off"):
-        assert call("run", *SMALL, "--compile", mode, "--json", "--out", mode) == 0
-        finals.append(json.loads(capsys.readouterr().out)["final"])
+        assert call("run", *SMALL, "--compile", mode, "--out", mode) == 0
+        assert ("step compiled in" in capsys.readouterr().out) == (mode == "on")
+        finals.append(pd.read_csv(f"{mode}/history.csv").iloc[-1])
     assert finals[0]["train_loss"] == pytest.approx(finals[1]["train_loss"], rel=1e-4)
+
+
+def test_what_auto_came_to_is_in_the_config(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxmesh.experiment.assemble.has_compiler", lambda: False)
+    arguments = [*SMALL, "--compile", "on", "--threads", "1", "--quiet"]
+    assert call("run", *arguments, "--out", "a") == 0
+    assert "needs a C++ compiler and none was found" in capsys.readouterr().err
+    run = tomllib.loads(Path("a/config.toml").read_text())["run"]
+    assert run["compile"] == "off"
+    assert (run["vectorize"], run["paired"], run["threads"]) == ("vmap", True, 1)
 
 
 def test_set_reaches_keys_that_have_a_flag_and_flags_win() -> None:
@@ -297,6 +310,7 @@ def test_help_answers_without_torch() -> None:
 def test_an_interrupted_run_keeps_its_rows(number: signal.Signals, code: int) -> None:
     command = ["run", "--out", "run", "--quiet", "--dataset", "breast-cancer"]
     long = ["--steps", "1000000", "--eval-every", "20", "--threads", "1"]
+    long += ["--compile", "off"]
     history = Path("run/history.csv")
 
     def has_rows() -> bool:
@@ -492,7 +506,8 @@ def test_a_stopped_comparison_leaves_no_process_and_goes_on(
 ) -> None:
     compare = ["compare", *SMALL, "--seeds", "2", "--algorithms", "d-psgd"]
     history = [Path(f"c/d-psgd/seed-{seed}/history.csv") for seed in (0, 1)]
-    with started(*compare, "--steps", "999999", "--out", "c") as process:
+    long = ["--steps", "999999", "--compile", "off", "--out", "c"]
+    with started(*compare, *long) as process:
         wait_until(lambda: all(f.exists() for f in history), "the runs did not start")
         process.send_signal(number)
         printed, _ = process.communicate(timeout=60)

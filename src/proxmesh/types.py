@@ -173,7 +173,11 @@ S = TypeVar("S")
 class Algorithm(Protocol[S]):
     """A frozen dataclass of hyperparameters with pure `init` and `step`.
 
-    Optional: ``remedy() -> str``, what to change when a run diverges.
+    Optional methods:
+
+    - ``remedy() -> str``: what to change when a run diverges
+    - ``phase(k: int)``: for a step that branches on ``int(k)``, which branch iteration
+      k takes; each is compiled on its own. Without it a step must not branch on k.
     """
 
     def init(self, x0: Tensor, problem: Problem, network: Network) -> S:

@@ -13,7 +13,7 @@ from torch import nn
 from zoo import GoldenQuadratics, Quadratics
 
 import proxmesh as pm
-from proxmesh.experiment import keeping
+from proxmesh.experiment import keeping, runner
 from proxmesh.metrics import COLUMNS
 
 UNTIMED = [name for name in COLUMNS if name != "seconds"]
@@ -181,8 +181,15 @@ def test_divergence_of_one_agent_is_blamed_on_it() -> None:
     assert result.history["iteration"].tolist() == [0, 10]
 
 
-def test_interruption_keeps_what_was_computed(tmp_path: Path) -> None:
+def test_interruption_keeps_what_was_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "SECONDS_BETWEEN_GLANCES", -1.0)  # look at every step
+
     class Interrupting:
+        def on_compile(self, seconds: float) -> None:
+            del seconds
+
         def on_step(self, k: int, seconds: float) -> None:
             assert seconds > 0
             if k == 25:
@@ -205,16 +212,6 @@ def test_interruption_keeps_what_was_computed(tmp_path: Path) -> None:
     assert int(result.state.k) == 25
     stored = pd.read_csv(tmp_path / "run" / "history.csv")
     assert stored["iteration"].tolist() == [0, 10, 20, 25]
-
-
-def test_compiled_run_equals_eager() -> None:
-    graph, problem = pm.graphs.ring(4), classifier()
-    x0 = problem.x0("different")
-    runs = [
-        pm.solve(problem, pm.HSMADMM(), graph, steps=15, x0=x0, compile=compiled)
-        for compiled in (False, True)
-    ]
-    torch.testing.assert_close(runs[0].state.x, runs[1].state.x, rtol=1e-9, atol=1e-11)
 
 
 def test_run_folder_round_trips(tmp_path: Path) -> None:
@@ -325,20 +322,6 @@ def test_a_target_that_this_problem_cannot_reach() -> None:
             x0=GoldenQuadratics().x0,
             target={"test_accuracy": 1.0},
         )
-
-
-def test_what_cannot_be_compiled_runs_eagerly_with_a_notice() -> None:
-    problem = Quadratics.random(4, 2, 0.1, seed=0)  # draws from a generator object
-    with pytest.warns(pm.Notice, match="runs uncompiled"):
-        result = pm.solve(
-            problem,
-            pm.HSMADMM(c_rho=0.5, c_eta=3.0),
-            pm.graphs.ring(4),
-            steps=4,
-            x0=torch.zeros(4, 2),
-            compile=True,
-        )
-    assert result.outcome is pm.Outcome.FINISHED
 
 
 @pytest.mark.filterwarnings("ignore:the run diverged")

@@ -144,5 +144,11 @@ class ProxGT:
             return problem.full_grad(s.x)
         return problem.grad(s.x, problem.sample(k, size=self.large_batch))
 
+    def phase(self, k: int) -> str:
+        """Which estimate iteration k takes: the fresh one or the recursive one."""
+        if self.estimator == "sa":
+            return "fresh"
+        return "fresh" if self._refreshes(k) else "recursive"
+
     def _refreshes(self, k: int) -> bool:
         return (k - 1) % self.period == 0

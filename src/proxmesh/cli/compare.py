@@ -87,6 +87,7 @@ def compare(
         range(base.seed, base.seed + (seeds or SEEDS)),
         parameters,
         folder,
+        compile=base.run.compile,
         gradients=gradients,
         shard_size=first.problem.num_samples / first.graph.n,
     )

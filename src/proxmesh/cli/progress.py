@@ -36,10 +36,16 @@ class LiveProgress:
     def __init__(self, bar: Progress, steps: int) -> None:
         self._bar = bar
         self._task = bar.add_task("", total=steps, speed="", numbers="")
+        self._compiled = ""
+
+    def on_compile(self, seconds: float) -> None:
+        """Keep the time that compiling took beside the speed."""
+        self._compiled = f" (compiled in {seconds:.0f} s)"
 
     def on_step(self, k: int, seconds: float) -> None:
         """Move the bar."""
-        self._bar.update(self._task, completed=k, speed=speed(k, seconds))
+        shown = speed(k, seconds) + self._compiled
+        self._bar.update(self._task, completed=k, speed=shown)
 
     def on_row(self, row: Mapping[str, float]) -> None:
         """Show the current numbers."""
@@ -51,6 +57,10 @@ class PlainProgress:
 
     def __init__(self, steps: int) -> None:
         self._steps = steps
+
+    def on_compile(self, seconds: float) -> None:
+        """Say how long it took."""
+        console.print(f"step compiled in {seconds:.1f} s")
 
     def on_step(self, k: int, seconds: float) -> None:
         """Say nothing between evaluations."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,8 @@ from torch import nn
 
 from proxmesh.algorithms import ALGORITHMS
 from proxmesh.calling import call
-from proxmesh.errors import InputError, unknown
+from proxmesh.errors import InputError, Notice, unknown
+from proxmesh.experiment.compiling import has_compiler, pays_off
 from proxmesh.experiment.config import Config, DataSection, RegularizerSection
 from proxmesh.experiment.results import Result
 from proxmesh.experiment.runner import DEFAULT_EVALUATIONS, Observer, solve
@@ -88,6 +90,7 @@ def assemble(config: Config) -> Job:
         batch_size=config.run.batch,
         seed=config.seed,
         vectorize=config.run.vectorize,
+        paired=config.run.paired,
     )
     return Job(
         problem, algorithm, graph, _complete(config, algorithm, model_name, problem)
@@ -206,6 +209,21 @@ def _threads(problem: LearningProblem) -> int:
     return torch.get_num_threads() if images or work > THREADED_WORK else 1
 
 
+def _compile(asked: str, algorithm: Any, problem: LearningProblem, steps: int) -> str:
+    """What `--compile` comes to here: on or off."""
+    if asked == "auto":
+        return "on" if pays_off(algorithm, problem, steps) else "off"
+    if asked == "on" and not has_compiler():
+        warnings.warn(
+            "`--compile on` needs a C++ compiler and none was found; the run is not "
+            "compiled. Install g++.",
+            Notice,
+            stacklevel=4,
+        )
+        return "off"
+    return asked
+
+
 def _complete(
     config: Config, algorithm: Any, model: str, problem: LearningProblem
 ) -> dict[str, Any]:
@@ -214,6 +232,11 @@ def _complete(
     run = tree["run"]
     run["eval_every"] = run["eval_every"] or _eval_every(run["steps"], problem)
     run["threads"] = run["threads"] or _threads(problem)
+    torch.set_num_threads(run["threads"])  # before anything is timed
+    way = problem.stacked.way
+    run["vectorize"] = False if way == "loop" else way
+    run["paired"] = problem.paired
+    run["compile"] = _compile(run["compile"], algorithm, problem, run["steps"])
     tree["algorithm"] |= dataclasses.asdict(algorithm)
     for section in ("data", "graph"):  # own files: found again from any folder
         file = Path(tree[section]["name"])

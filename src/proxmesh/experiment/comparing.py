@@ -57,24 +57,26 @@ def planned(
     parameters: Parameters,
     out: Path,
     *,
+    compile: str = "auto",  # noqa: A002 - as in the config
     gradients: int | None = None,
     shard_size: float = 0.0,
 ) -> Plan:
     """List every run of a complete config's task; refuse a folder of other ones.
 
     With `gradients`, a method makes as many steps as that many sample gradients of
-    each agent pay for, and is looked at as many times as the others.
+    each agent pay for, and is looked at as many times as the others. Whether to
+    compile is decided for each method, if `compile` leaves that open.
     """
     errands = []
     for label in labels:
         section = parameters.section(label)
-        run: dict[str, int] = {}
+        run: dict[str, Any] = {"compile": compile}
         if gradients is not None:
             algorithm = build_algorithm(_config(task, section, 0))
             batch = task["run"]["batch"]
             steps = steps_within(gradients, algorithm, batch, shard_size)
             looks = task["run"]["steps"] / task["run"]["eval_every"]
-            run = {"steps": steps, "eval_every": max(1, round(steps / looks))}
+            run |= {"steps": steps, "eval_every": max(1, round(steps / looks))}
         for seed in seeds:
             config = run_config(task, section, seed, **run)
             folder = out / label / f"seed-{seed}"

@@ -39,6 +39,7 @@ NOT_THE_RESULT = (  # where and how fast a run is computed
     "data.dir",
     "run.compile",
     "run.engine",
+    "run.paired",
     "run.threads",
     "run.vectorize",
 )
@@ -130,11 +131,12 @@ class RunSection(Closed):
     target: dict[str, float] = {}
     kkt: bool = True
     engine: str = "auto"
-    compile: Literal["on", "off"] = "off"
+    compile: Literal["auto", "on", "off"] = "auto"
     threads: Annotated[int, Field(ge=1, le=1024, strict=True)] | None = None
     dtype: Literal["float32", "float64"] = "float32"
     device: str = "cpu"
-    vectorize: bool | Literal["auto"] = "auto"
+    vectorize: bool | Literal["auto", "vmap", "channels"] = "auto"
+    paired: bool | Literal["auto"] = "auto"
 
 
 class Config(Closed):

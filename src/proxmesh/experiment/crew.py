@@ -199,6 +199,9 @@ class _Reporter:
         self._errand, self._sender = errand, sender
         self._next = 0.0
 
+    def on_compile(self, seconds: float) -> None:
+        """Say nothing: runs side by side compile at different times."""
+
     def on_step(self, k: int, seconds: float) -> None:
         """Tell how far the run is."""
         del seconds

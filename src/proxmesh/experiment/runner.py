@@ -7,13 +7,13 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, final
+from typing import Any, Literal, Protocol, TypeAlias, final
 
 import networkx as nx
 import torch
 
 from proxmesh.checks import require_whole
-from proxmesh.errors import InputError, Notice
+from proxmesh.errors import InputError, Notice, unknown
 from proxmesh.experiment.allocator import return_large_blocks
 from proxmesh.experiment.arguments import (
     require_callable,
@@ -23,6 +23,7 @@ from proxmesh.experiment.arguments import (
     require_start,
     require_width,
 )
+from proxmesh.experiment.compiling import CompiledStep, compiled, pays_off
 from proxmesh.experiment.divergence import BLOW_UP, is_sound, post_mortem
 from proxmesh.experiment.keeping import LastGood
 from proxmesh.experiment.ledger import Ledger
@@ -35,6 +36,7 @@ from proxmesh.types import Algorithm, Problem, World
 __all__ = ["Callback", "Observer", "solve"]
 
 DEFAULT_EVALUATIONS = 40
+SECONDS_BETWEEN_GLANCES = 0.05
 
 Callback: TypeAlias = Callable[[Mapping[str, float], Any], bool | None]
 """``callback(row, state)`` after every evaluation; returning True stops the run."""
@@ -45,8 +47,15 @@ Step: TypeAlias = Callable[[Any], Any]
 class Observer(Protocol):
     """Watches a run without touching it: a progress bar, a log."""
 
+    def on_compile(self, seconds: float) -> None:
+        """The step was compiled, in so many seconds."""
+        ...
+
     def on_step(self, k: int, seconds: float) -> None:
-        """Iteration k is finished, after these seconds of computing."""
+        """Iteration k is finished, after these seconds of computing.
+
+        Told a few times a second, not at every iteration.
+        """
         ...
 
     def on_row(self, row: Mapping[str, float]) -> None:
@@ -70,7 +79,7 @@ def solve(
     kkt: bool = True,
     callbacks: Sequence[Callback] = (),
     observer: Observer | None = None,
-    compile: bool = False,  # noqa: A002 - torch's own word for it
+    compile: bool | Literal["auto"] = "auto",  # noqa: A002 - torch's own word for it
     out: str | Path | None = None,
     config: Mapping[str, Any] | None = None,
     force: bool = False,
@@ -105,7 +114,9 @@ def solve(
         one returns True the run stops with the outcome `target reached`. The observer
         watches every step and row.
     compile
-        Compile the whole step with `torch.compile` first.
+        Compile the whole step first: True, False, or ``"auto"``, when a run of this
+        length is likely to win more time than that takes. Results agree to rounding;
+        say True or False where they must agree to the bit.
     out, config, force
         Run folder to write as the run goes, the config to keep in it, and whether to
         overwrite a run that is there.
@@ -131,6 +142,8 @@ def solve(
     require_whole("", 1, steps=steps, eval_every=eval_every)
     every = max(1, steps // DEFAULT_EVALUATIONS) if eval_every is None else eval_every
     state = state.state if isinstance(state, Result) else state
+    if compile not in {True, False, "auto"}:
+        raise unknown("value", compile, ["True", "False", "auto"], "`compile`")
     require_start(state, x0)
     require_callable(metrics or {}, callbacks)
     require_parts(problem, algorithm)
@@ -148,8 +161,16 @@ def solve(
     def step(current: Any) -> Any:
         return algorithm.step(current, problem, world)
 
+    if compile == "auto":
+        compile = pays_off(algorithm, problem, steps)  # noqa: A001
+    fast: Step = step
+    if compile:
+        fast = compiled(step, state, algorithm, end=int(state.k) + steps)
+        if observer is not None and isinstance(fast, CompiledStep):
+            observer.on_compile(fast.seconds)
+
     run = _Run(
-        step=_compiled(step, state) if compile else step,
+        step=fast,
         algorithm=algorithm,
         problem=problem,
         world=world,
@@ -166,6 +187,29 @@ def solve(
     states = [state]
     del state  # the loop must be the only one to hold it: it is large
     return run.go(states.pop(), steps, every)
+
+
+@final
+@dataclass(slots=True)
+class Stopwatch:
+    """Seconds of computing, evaluations left out."""
+
+    before: float = 0.0
+    since: float | None = None  # None while it stands
+
+    def start(self) -> None:
+        """Let it run."""
+        self.since = time.perf_counter()
+
+    def stop(self) -> None:
+        """Let it stand."""
+        self.before, self.since = self.seconds, None
+
+    @property
+    def seconds(self) -> float:
+        """What it shows."""
+        running = 0.0 if self.since is None else time.perf_counter() - self.since
+        return self.before + running
 
 
 @final
@@ -189,7 +233,8 @@ class _Run:
     run_folder: RunFolder | None = None
     rows: list[Mapping[str, float]] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
-    seconds: float = 0.0
+    clock: Stopwatch = field(default_factory=Stopwatch)
+    seen: float = 0.0  # seconds at which the observer was last told
     limit: float = math.inf  # stationarity beyond which the run has blown up
 
     def go(self, state: Any, steps: int, every: int) -> Result:
@@ -201,15 +246,16 @@ class _Run:
         try:
             if not self._evaluate(state):
                 return self._diverged(state, begin)
+            self.clock.start()
             for k in range(begin + 1, end + 1):
-                clock = time.perf_counter()
                 state = self.step(state)
-                self.seconds += time.perf_counter() - clock
                 self.ledger.add(k)
-                if self.observer is not None:
-                    self.observer.on_step(k, self.seconds)
                 if (k - begin) % every and k != end:
+                    self._glance(k)
                     continue
+                self.clock.stop()
+                if self.observer is not None:
+                    self.observer.on_step(k, self.clock.seconds)
                 if int(state.k) != k:
                     raise InputError(
                         f"`{type(self.algorithm).__name__}.step` must return a state "
@@ -221,11 +267,22 @@ class _Run:
                 reason = self._reason_to_stop(state)
                 if reason:
                     return self._result(Outcome.TARGET_REACHED, reason, state)
+                self.clock.start()
         except KeyboardInterrupt:
+            self.clock.stop()
             self._look_once_more(state)
             message = f"after iteration {int(state.k)} of {end}."
             return self._result(Outcome.INTERRUPTED, message, state)
         return self._result(Outcome.FINISHED, f"{end} iterations.", state)
+
+    def _glance(self, k: int) -> None:
+        """Let the observer look, a few times a second: a look costs a small step."""
+        if self.observer is None:
+            return
+        seconds = self.clock.seconds
+        if seconds - self.seen > SECONDS_BETWEEN_GLANCES:
+            self.observer.on_step(k, seconds)
+            self.seen = seconds
 
     def _evaluate(self, state: Any) -> bool:
         """Add a row to the history; False, and no row, if the state has blown up."""
@@ -233,7 +290,7 @@ class _Run:
         row = {
             "iteration": int(state.k),
             **self.ledger.row(),
-            "seconds": self.seconds,
+            "seconds": self.clock.seconds,
             **measured,
         }
         size = row.get("stationarity", row["consensus"])
@@ -331,21 +388,3 @@ def _joined(
             "`solve(..., x0=rows)`."
         )
     return world, problem
-
-
-def _compiled(step: Step, state: Any) -> Step:
-    """Compile the whole step, outside the clock, or stay eager with a notice."""
-    # Isolated: runs of one process must not share a limit on recompilations.
-    options: Any = {"fullgraph": True, "dynamic": False, "isolate_recompiles": True}
-    compiled: Step = torch.compile(step, **options)
-    try:
-        compiled(state)
-    except Exception as error:  # the compiler's refusals have many types
-        reason = str(error).strip().splitlines()[0]
-        warnings.warn(
-            f"the step runs uncompiled, since torch.compile failed: {reason}",
-            Notice,
-            stacklevel=3,
-        )
-        return step
-    return compiled

@@ -1,7 +1,8 @@
 """All agents stacked in one process; a neighbor sum is one matrix product."""
 
 import warnings
-from typing import final
+from dataclasses import dataclass
+from typing import TypeAlias, final
 
 import numpy as np
 import torch
@@ -80,23 +81,58 @@ class SimulatedWorld:
         return x.amin(0) if op == "min" else x.amax(0)
 
 
-def _rows(matrix: Tensor, x: Tensor) -> Tensor:
+@final
+@dataclass(frozen=True, slots=True)
+class SparseRows:
+    """A sparse matrix over the agents, stored by rows."""
+
+    starts: Tensor
+    columns: Tensor
+    values: Tensor
+
+    def __matmul__(self, x: Tensor) -> Tensor:
+        product: Tensor = sparse_product(self.starts, self.columns, self.values, x)
+        return product
+
+
+AgentMatrix: TypeAlias = Tensor | SparseRows
+
+
+@torch.library.custom_op("proxmesh::sparse_product", mutates_args=())
+def sparse_product(
+    starts: Tensor, columns: Tensor, values: Tensor, x: Tensor
+) -> Tensor:
+    """A square sparse matrix times the rows of x.
+
+    An operation of its own, because torch can neither record nor compile one on its
+    sparse tensors.
+    """
+    with warnings.catch_warnings():
+        # torch calls its CSR layout beta at every first use; ours is tested.
+        warnings.filterwarnings("ignore", message="Sparse CSR")
+        size = (len(x), len(x))
+        matrix = torch.sparse_csr_tensor(
+            starts, columns, values, size, check_invariants=False
+        )
+    return matrix @ x
+
+
+@sparse_product.register_fake
+def _(starts: Tensor, columns: Tensor, values: Tensor, x: Tensor) -> Tensor:
+    del starts, columns, values
+    return torch.empty_like(x)
+
+
+def _rows(matrix: AgentMatrix, x: Tensor) -> Tensor:
     """The product over agents; several vectors of an agent may travel together."""
     return matrix @ x if x.ndim == 2 else (matrix @ x.flatten(1)).view_as(x)
 
 
-def _tensor(matrix: Matrix, dtype: torch.dtype, device: torch.device) -> Tensor:
+def _tensor(matrix: Matrix, dtype: torch.dtype, device: torch.device) -> AgentMatrix:
     if isinstance(matrix, np.ndarray):
         return torch.from_numpy(matrix).to(device=device, dtype=dtype)
-    with warnings.catch_warnings():
-        # torch calls its CSR layout beta at every first use; ours is tested.
-        warnings.filterwarnings("ignore", message="Sparse CSR")
-        return torch.sparse_csr_tensor(
-            torch.from_numpy(matrix.indptr.astype(np.int64)),
-            torch.from_numpy(matrix.indices.astype(np.int64)),
-            torch.from_numpy(matrix.data),
-            size=matrix.shape,
-            check_invariants=False,
-            dtype=dtype,
-            device=device,
-        )
+    return SparseRows(
+        torch.from_numpy(matrix.indptr.astype(np.int64)).to(device),
+        torch.from_numpy(matrix.indices.astype(np.int64)).to(device),
+        torch.from_numpy(matrix.data).to(device=device, dtype=dtype),
+    )

@@ -162,6 +162,11 @@ class LearningProblem:
     # -- the problem that an algorithm sees ------------------------------------------
 
     @property
+    def convolves(self) -> bool:
+        """Whether the model has convolutions, which take most of its time."""
+        return has_images(self._model)
+
+    @property
     def num_samples(self) -> int:
         """Training samples of the local agents."""
         return len(self._samples)
