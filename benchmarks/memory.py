@@ -23,7 +23,7 @@ import torch
 from torch import nn
 
 import proxmesh as pm
-from proxmesh.experiment.allocator import return_large_blocks
+from proxmesh.experiment.allocator import reuse_large_blocks
 
 BATCH = 32
 PARAMETERS = 25_010
@@ -86,7 +86,7 @@ def chunk_peak(agents: int, report: Connection) -> None:
     problem = problem_of(agents)
     rows = min(agents, problem.chunk_size // BATCH)
     chunk, part = problem.x0()[:rows], problem.sample(0).at(slice(rows))
-    return_large_blocks(problem.x0())  # as a run does: freed memory is not counted
+    reuse_large_blocks(problem.x0())  # as a run does
     problem.grad(chunk, part)  # recorded here, replayed below
     gc.collect()
     before = resident()

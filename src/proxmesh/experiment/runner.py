@@ -14,7 +14,7 @@ import torch
 
 from proxmesh.checks import require_whole
 from proxmesh.errors import InputError, Notice, unknown
-from proxmesh.experiment.allocator import return_large_blocks
+from proxmesh.experiment.allocator import reuse_large_blocks
 from proxmesh.experiment.arguments import (
     require_callable,
     require_columns,
@@ -156,7 +156,7 @@ def solve(
         require_width(rows, problem, world, "x0" if state is None else "state.x")
     if state is None:
         state = algorithm.init(problem.x0(init) if x0 is None else x0, problem, world)
-    return_large_blocks(state.x)
+    reuse_large_blocks(state.x)
 
     def step(current: Any) -> Any:
         return algorithm.step(current, problem, world)

@@ -3,7 +3,7 @@
 import copy
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, cast, final
+from typing import Any, Literal, final
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +17,14 @@ from proxmesh.problems.modules import refuse_stateful
 from proxmesh.problems.probing import Loss, fits_as_classifier
 from proxmesh.problems.regularizers import NoRegularizer, bound
 from proxmesh.problems.sampling import Sampler, derived_seed
-from proxmesh.problems.shards import Samples, Shard, Shards, open_shard, stacked
+from proxmesh.problems.shards import (
+    Samples,
+    Shard,
+    Shards,
+    Stored,
+    open_shard,
+    stacked,
+)
 from proxmesh.problems.stacked import StackedModel, Way
 from proxmesh.types import Evaluation
 
@@ -143,11 +150,12 @@ class LearningProblem:
         opened = [open_shard(get(agent), f"agent {agent}") for agent in agents]
         sizes = [len(samples) for samples in opened]
         self.agents = agents
-        self._samples = stacked(opened).cast(self.dtype, self.device)
+        samples = stacked(opened).cast(self.dtype, self.device)
+        self._samples = Stored.of(samples)
         self._sampler = Sampler.over(self.seed, agents, sizes, self.device)
         self._check_sizes(sizes)
         self._classifies = fits_as_classifier(
-            self._model, self._loss, self._samples, self._test
+            self._model, self._loss, samples, self._test
         )
         self._all: StackedModel | None = None  # made when its way is chosen
         self._stackable = self._vectorize is not False and self._can_stack()
@@ -156,7 +164,8 @@ class LearningProblem:
         """One agent's part of the stacked samples."""
         i = self.agents.index(agent)
         start, size = (int(t[i]) for t in (self._sampler.offsets, self._sampler.sizes))
-        part = self._samples.at(slice(start, start + size))
+        rows = torch.arange(start, start + size, device=self.device)
+        part = self._samples.take(rows)
         return part.inputs, part.targets
 
     # -- the problem that an algorithm sees ------------------------------------------
@@ -392,32 +401,36 @@ class LearningProblem:
         return StackedModel(self._model, self._loss, self.layout, self._classifies, way)
 
     def _chosen(self) -> tuple[StackedModel, bool]:
+        """The way to go, and whether in pairs: what was asked for, or the fastest."""
         if not self._stackable:
             return self._in_way("loop"), False
         ways: list[Way] = ["vmap"]
-        if self._vectorize in {"vmap", "channels"}:
-            ways = [cast(Way, self._vectorize)]
-        elif self._vectorize == "auto" and has_images(self._model):
-            ways.append("channels")
+        if self._vectorize == "channels":
+            ways = ["channels"]
+        elif self._vectorize == "auto" and self.convolves:
+            ways = ["vmap", "channels"]
         pairs = [True, False] if self._paired == "auto" else [bool(self._paired)]
         work = len(self.agents) * self.batch_size * self.p
         if len(ways) == 1 and work < CALIBRATED_WORK:
             pairs = pairs[:1]
-        made = {
-            f"{way} {pair}": (self._in_way(way), pair) for way in ways for pair in pairs
+        ready = {
+            f"{way}, paired {pair}": (self._in_way(way), pair)
+            for way in ways
+            for pair in pairs
         }
-        if len(made) == 1:
-            return next(iter(made.values()))
+        return ready[self._fastest(ready) if len(ready) > 1 else next(iter(ready))]
+
+    def _fastest(self, ready: Mapping[str, tuple[StackedModel, bool]]) -> str:
         batch, x = self.sample(0), self.x0()
 
-        def timed(stacked: StackedModel, pair: bool) -> Callable[[], object]:
-            trial = copy.copy(self)
-            trial._all, trial._paired_now = stacked, pair
-            return lambda: trial.grad_pair(x, x, batch)
+        def trial(stacked: StackedModel, pair: bool) -> Callable[[], object]:
+            problem = copy.copy(self)
+            problem._all, problem._paired_now = stacked, pair
+            return lambda: problem.grad_pair(x, x, batch)
 
-        trials = {name: timed(*choice) for name, choice in made.items()}
+        trials = {name: trial(*choice) for name, choice in ready.items()}
         shapes = [tuple(t.shape) for t in (x, batch.targets, *batch.inputs)]
-        return made[fastest(trials, repr(self._model), self.dtype, shapes)]
+        return fastest(trials, repr(self._model), self.dtype, shapes)
 
     def _can_stack(self) -> bool:
         if self._vectorize != "auto":

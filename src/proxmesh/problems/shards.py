@@ -1,4 +1,4 @@
-"""The agents' training data, opened once and stacked."""
+"""The agents' training data, opened once, stacked, and kept small."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,12 @@ from torch.utils.data import default_collate
 
 from proxmesh.errors import InputError
 
-__all__ = ["Samples", "Shard", "Shards", "open_shard", "stacked"]
+__all__ = ["Samples", "Shard", "Shards", "Stored", "open_shard", "stacked"]
+
+LARGE = 32 * 2**20  # bytes from which a tensor is worth packing
+LEVELS = 256  # of a byte
+FEW_ROWS = 500
+AT_ONCE = 4096
 
 Shard: TypeAlias = Any
 """(inputs, targets) or a map-style Dataset; inputs a tensor or a tuple of tensors."""
@@ -30,15 +35,6 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.targets)
-
-    def take(self, rows: Tensor) -> "Samples":
-        """Gather rows; the result has the shape of `rows` in front."""
-        flat = rows.reshape(-1)
-
-        def taken(x: Tensor) -> Tensor:
-            return x.index_select(0, flat).view(*rows.shape, *x.shape[1:])
-
-        return Samples(tuple(map(taken, self.inputs)), taken(self.targets))
 
     def at(self, part: slice) -> "Samples":
         """Cut a piece out along dim 0."""
@@ -62,6 +58,78 @@ class Samples:
             return t.to(device, dtype if t.is_floating_point() else t.dtype)
 
         return Samples(tuple(moved(x) for x in self.inputs), moved(self.targets))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A tensor of at most 256 different values, a byte an entry: images, mostly."""
+
+    codes: Tensor  # uint8
+    levels: Tensor  # the values, ascending
+
+    @staticmethod
+    def of(x: Tensor) -> "Packed | None":
+        """Pack a large tensor of evenly spaced values, if that is exact."""
+        if not x.is_floating_point() or x.numel() * x.element_size() < LARGE:
+            return None
+        levels: Tensor = torch.unique(x[:FEW_ROWS])
+        if not 2 <= len(levels) <= LEVELS:
+            return None
+        codes = torch.empty(x.shape, dtype=torch.uint8, device=x.device)
+        packed = Packed(codes, levels)
+        scale = (len(levels) - 1) / (levels[-1] - levels[0])
+        for rows in torch.split(torch.arange(len(x), device=x.device), AT_ONCE):
+            steps = ((x[rows] - levels[0]) * scale).round()
+            codes[rows] = steps.clamp(0, len(levels) - 1).to(torch.uint8)
+            if not torch.equal(packed.take(rows), x[rows]):
+                return None
+        return packed
+
+    def take(self, rows: Tensor) -> Tensor:
+        """Gather rows and unpack them."""
+        codes = self.codes.index_select(0, rows)
+        return self.levels.index_select(0, codes.view(-1).int()).view(codes.shape)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """A tensor as it is."""
+
+    values: Tensor
+
+    def take(self, rows: Tensor) -> Tensor:
+        """Gather rows."""
+        return self.values.index_select(0, rows)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Samples at rest, from which batches are gathered."""
+
+    inputs: tuple[Plain | Packed, ...]
+    targets: Tensor
+
+    @staticmethod
+    def of(samples: Samples) -> "Stored":
+        """Store samples, packed where that is exact and saves much."""
+        packed = tuple(Packed.of(x) or Plain(x) for x in samples.inputs)
+        return Stored(packed, samples.targets)
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def take(self, rows: Tensor) -> Samples:
+        """Gather rows; the result has the shape of `rows` in front."""
+        flat = rows.reshape(-1)
+
+        def shaped(x: Tensor) -> Tensor:
+            return x.view(*rows.shape, *x.shape[1:])
+
+        inputs = tuple(shaped(x.take(flat)) for x in self.inputs)
+        return Samples(inputs, shaped(self.targets.index_select(0, flat)))
 
 
 def open_shard(shard: Shard, who: str) -> Samples:
