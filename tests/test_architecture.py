@@ -21,6 +21,7 @@ LAYERS = [
     {"algorithms"},
     {"metrics"},
     {"experiment"},
+    {"bench"},
     {"report"},
     {"paper"},
     {"cli", "__main__"},

@@ -295,6 +295,30 @@ def test_declared_cost_is_what_is_sent_and_computed() -> None:
     assert algorithm.cost(1).batch is None
 
 
+def test_step_survives_torch_compile_in_one_graph() -> None:
+    graph = pm.graphs.star(5)
+    problem = learning(graph)
+    world = pm.connect(graph)
+    algorithm = pm.HSMADMM()
+    torch.compiler.reset()
+    graphs_made: list[object] = []
+
+    def backend(module: torch.fx.GraphModule, inputs: object) -> object:
+        del inputs
+        graphs_made.append(module)
+        return module.forward
+
+    def step(state: HSMADMMState) -> HSMADMMState:
+        return algorithm.step(state, problem, world)
+
+    compiled = torch.compile(step, backend=backend, fullgraph=True, dynamic=False)
+    eager = state = algorithm.init(problem.x0("different"), problem, world)
+    for _ in range(6):
+        state, eager = compiled(state), step(eager)
+    assert len(graphs_made) == 1
+    assert (state.x - eager.x).abs().max() < EXACT
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

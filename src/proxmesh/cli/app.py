@@ -7,7 +7,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from proxmesh import __version__
-from proxmesh.cli import compare, data, graph, paper, run, tune
+from proxmesh.cli import bench, compare, data, graph, paper, run, tune
 from proxmesh.cli.console import complain
 from proxmesh.errors import InputError
 
@@ -29,6 +29,7 @@ app.command("compare")(compare.compare)
 app.command("tune")(tune.tune)
 app.command("paper")(paper.paper)
 app.command("graph")(graph.graph)
+app.command("bench")(bench.bench)
 app.add_typer(data.app, name="data")
 
 

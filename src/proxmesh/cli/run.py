@@ -57,7 +57,6 @@ def _carried_out(
 ) -> int:
     from proxmesh.cli.progress import progress
     from proxmesh.experiment.results import RunFolder
-    from proxmesh.report.figures import draw_run
 
     RunFolder.require_free(folder, force)
     title = _title(job)
@@ -69,6 +68,8 @@ def _carried_out(
     with progress(job.config["run"]["steps"], silent) as observer:
         result = job.run(folder, force, observer)
     if len(result.history) > 1:
+        from proxmesh.report.figures import draw_run  # matplotlib: not before the run
+
         draw_run(folder, title)
     if as_json:
         console.print_json(json.dumps({**result.summary(), "folder": str(folder)}))

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias, final
 
 import torch
 from torch import Tensor, fx
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from proxmesh.errors import Notice
 from proxmesh.types import Algorithm
@@ -179,6 +178,7 @@ def _recorded(
     step: Step, state: Any, names: Sequence[str], branches: bool
 ) -> fx.GraphModule:
     """Record one step as operations on k and the other tensors of the state."""
+    from torch.fx.experimental.proxy_tensor import make_fx  # imports the compiler too
 
     def flat(k: Tensor, *tensors: Tensor) -> list[Tensor]:
         given = dict(zip(names, tensors, strict=True))

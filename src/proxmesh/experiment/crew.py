@@ -24,11 +24,7 @@ from proxmesh.experiment.results import RunFolder
 __all__ = ["Crew", "Ended", "Errand", "Message", "Noted", "Progressed", "cores"]
 
 SECONDS_BETWEEN_REPORTS = 0.2
-PRELOADED = [  # torch imports the last two when the first gradient is recorded
-    "proxmesh.experiment.assemble",
-    "torch._dynamo",
-    "torch.fx.experimental.proxy_tensor",
-]
+PRELOADED = ["proxmesh.experiment.assemble"]
 
 
 @final

@@ -54,7 +54,7 @@ class Layout:
 
     def unflatten(self, row: Tensor) -> dict[str, Tensor]:
         """Cut a row into named parameters."""
-        parts = torch.split(row, self.sizes)
+        parts = torch.split_with_sizes(row, self.sizes)
         shaped = (part.view(s) for part, s in zip(parts, self.shapes, strict=True))
         return dict(zip(self.names, shaped, strict=True))
 

@@ -385,6 +385,14 @@ class LearningProblem:
 
     # -- all agents at once ----------------------------------------------------------
 
+    def in_way(
+        self, vectorize: Literal["vmap", "channels"] | bool, paired: bool
+    ) -> "LearningProblem":
+        """The same problem with its gradients taken in another way."""
+        other = copy.copy(self)
+        other._vectorize, other._paired, other._all = vectorize, paired, None
+        return other
+
     @property
     def stacked(self) -> StackedModel:
         """The model with all agents' rows, in the way that is used."""

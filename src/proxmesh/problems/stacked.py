@@ -42,13 +42,12 @@ class StackedModel:
         self._loss = loss
         self._layout = layout
         self._classifies = classifies
-        self._recorded = Traced(grad(self._total))
+        self._recorded = Traced(self._gradients)
 
     def grads(self, x: Tensor, batch: Samples) -> Tensor:
         """Row i: gradient of the mean loss at x_i on the i-th part of the batch."""
         if self.way != "loop":
-            found: Tensor = self._recorded(x, batch.targets, *batch.inputs)
-            return found
+            return self._recorded(x, batch.targets, *batch.inputs)
         one = grad(self._value)
         return torch.stack([one(*each) for each in _by_agent(x, batch)])
 
@@ -75,6 +74,19 @@ class StackedModel:
         if not self._classifies:
             return value, torch.zeros_like(value)
         return value, (outputs.argmax(1) == targets).to(torch.float64).mean()
+
+    def _gradients(self, x: Tensor, targets: Tensor, *inputs: Tensor) -> Tensor:
+        """The gradient of the total.
+
+        By autograd itself: `torch.func.grad` imports torch's compiler, for a second,
+        and is only needed inside of it.
+        """
+        if torch.compiler.is_compiling():
+            found: Tensor = grad(self._total)(x, targets, *inputs)
+            return found
+        with torch.enable_grad():
+            rows = x.detach().requires_grad_(True)
+            return torch.autograd.grad(self._total(rows, targets, *inputs), rows)[0]
 
     def _total(self, rows: Tensor, targets: Tensor, *inputs: Tensor) -> Tensor:
         """Sum of all agents' losses.

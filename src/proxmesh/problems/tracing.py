@@ -1,11 +1,12 @@
 """Replay a pure function of tensors without the machinery that derived it."""
 
 from collections.abc import Callable
+from operator import getitem
 from typing import Any, final
 
 import torch
 from torch import Tensor, fx
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import TorchDispatchMode
 
 __all__ = ["Traced"]
 
@@ -46,11 +47,81 @@ class Traced:
 
     def _record(self, *tensors: Tensor) -> Callable[..., Tensor]:
         try:
-            recorded = make_fx(self._function)(*tensors)
+            recorded = Recorder.of(self._function, tensors)
         except Exception:  # what cannot be recorded is called as it is
             return self._function
         turn_products(recorded)
         return recorded
+
+
+@final
+class Recorder(TorchDispatchMode):
+    """Writes down every tensor operation that is carried out within it.
+
+    `make_fx` does this too, and more; importing what it needs takes a second, which is
+    most of the time that a small run takes to start.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.graph = fx.Graph()
+        self.constants = torch.nn.Module()
+        self._nodes: dict[int, fx.Node] = {}
+        self._kept: list[Tensor] = []  # a number of a tensor is its own while it lives
+
+    @staticmethod
+    def of(
+        function: Callable[..., Tensor], tensors: tuple[Tensor, ...]
+    ) -> fx.GraphModule:
+        """Record a call of a function of tensors, each a different one."""
+        recorder = Recorder()
+        own = [tensor.view_as(tensor) for tensor in tensors]
+        for i, tensor in enumerate(own):
+            recorder._know(tensor, recorder.graph.placeholder(f"x{i}"))
+        with recorder:
+            found = function(*own)
+        recorder.graph.output(recorder._node(found))
+        recorder.graph.eliminate_dead_code()
+        return fx.GraphModule(recorder.constants, recorder.graph)
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch's switch: True would import the compiler to keep it out of here."""
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Carry out an operation and write it down."""
+        del types
+        if torch.Tag.data_dependent_output in func.tags:
+            raise TypeError(f"`{func}` turns a tensor into a number")
+        kwargs = kwargs or {}
+        given = fx.node.map_aggregate((args, kwargs), self._node)
+        found = func(*args, **kwargs)
+        node = self.graph.call_function(func, *given)
+        if isinstance(found, Tensor):
+            self._know(found, node)
+        else:
+            for i, part in enumerate(found):
+                if isinstance(part, Tensor):
+                    self._know(part, self.graph.call_function(getitem, (node, i)))
+        return found
+
+    def _know(self, tensor: Tensor, node: fx.Node) -> None:
+        node.meta["shape"] = tuple(tensor.shape)
+        self._nodes[id(tensor)] = node
+        self._kept.append(tensor)
+
+    def _node(self, value: Any) -> Any:
+        """The node of a tensor; one that nobody made is a constant."""
+        if not isinstance(value, Tensor):
+            return value
+        if id(value) not in self._nodes:
+            name = f"constant{len(self._kept)}"
+            self.constants.register_buffer(name, value)
+            self._know(value, self.graph.get_attr(name))
+        return self._nodes[id(value)]
 
 
 def turn_products(recorded: fx.GraphModule) -> None:
@@ -84,5 +155,4 @@ def turn_products(recorded: fx.GraphModule) -> None:
 
 def _keeps_shape(reshape: fx.Node) -> bool:
     (source,) = reshape.all_input_nodes
-    same = tuple(reshape.meta["val"].shape) == tuple(source.meta["val"].shape)
-    return same and len(reshape.users) == 1
+    return reshape.meta["shape"] == source.meta["shape"] and len(reshape.users) == 1

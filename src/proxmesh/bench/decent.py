@@ -1,0 +1,108 @@
+"""Against decent-bench from PyPI, in an environment of its own (Python >= 3.13)."""
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from proxmesh.algorithms import DSGT, HSMADMM
+from proxmesh.bench.report import Finding, Ratio
+from proxmesh.bench.tasks import Task, logistic
+from proxmesh.bench.timing import Times, in_turns
+
+__all__ = ["against_decent_bench"]
+
+VARIABLE = "PROXMESH_DECENT_BENCH"
+PLACE = Path("benchmarks/.decent-bench/bin/python")  # where `make bench` puts it
+CHILD = Path(__file__).with_name("decent_child.py")
+METHODS = {"HSM-ADMM": HSMADMM, "DSGT": DSGT}
+LIMITS = {8: 10.0, 64: 50.0}
+
+
+def against_decent_bench(rounds: int) -> Finding:
+    """Binary logistic regression, 123 features, 200 rows an agent, batch 64, a ring."""
+    python = _python()
+    notes = [] if python else [_missing()]
+    times: Times = {}
+    ratios = []
+    for agents, limit in LIMITS.items():
+        with contextlib.ExitStack() as stack:
+            columns: dict[str, Callable[[int], float]] = {}
+            for name, method in METHODS.items():
+                task = logistic(agents, algorithm=method())
+                columns[f"{name}, n={agents}"] = _per_gradient(task)
+            if python:
+                asked = stack.enter_context(_child(python, agents))
+                columns[f"ATC tracking, n={agents}"] = asked("ATC_Tracking")
+                columns[f"DLM, n={agents}"] = asked("DLM")
+            found = in_turns(columns, rounds)
+        times |= found
+        if python:
+            theirs = found[f"ATC tracking, n={agents}"].median
+            for name in METHODS:
+                ours = found[f"{name}, n={agents}"].median
+                label = f"ATC tracking / {name}, n={agents}"
+                ratios.append(Ratio(label, theirs / ours, at_least=limit))
+    return Finding(
+        "logistic",
+        "Logistic regression, time of one gradient of all agents, compiled, against "
+        "decent-bench",
+        measured=times,
+        ratios=ratios,
+        notes=notes,
+    )
+
+
+def _per_gradient(task: Task) -> Callable[[int], float]:
+    gradients = task.algorithm.cost(1).gradients
+    timed = task.iterating(task.compiled())
+    return lambda repetitions: timed(repetitions) / gradients
+
+
+def _python() -> str | None:
+    for place in (os.environ.get(VARIABLE), PLACE):
+        if place and Path(place).exists():
+            return str(place)
+    return None
+
+
+def _missing() -> str:
+    return (
+        "decent-bench is not here: it needs an environment of its own with Python >= "
+        "3.13; `make bench` makes one where that Python is found. Or set "
+        f"{VARIABLE} to its interpreter."
+    )
+
+
+@contextlib.contextmanager
+def _child(
+    python: str, agents: int
+) -> Iterator[Callable[[str], Callable[[int], float]]]:
+    """Start decent-bench in its own interpreter; it measures when it is asked to."""
+    single = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        [python, str(CHILD), str(agents)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **single},
+    ) as process:
+
+        def asked(method: str) -> Callable[[int], float]:
+            def timed(repetitions: int) -> float:
+                assert process.stdin is not None
+                assert process.stdout is not None
+                print(method, repetitions, file=process.stdin, flush=True)
+                answer = process.stdout.readline()
+                if not answer:
+                    sys.exit("decent-bench ended early; see its message above.")
+                return float(answer)
+
+            return timed
+
+        try:
+            yield asked
+        finally:
+            process.kill()

@@ -1,0 +1,91 @@
+"""What a measurement found, next to what it should have found."""
+
+import json
+import os
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, final
+
+from proxmesh.bench.timing import Times
+
+__all__ = ["Finding", "Ratio", "machine", "write"]
+
+PACKAGES = ("proxmesh", "torch", "numpy", "jax", "jaxlib")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """One number against another, with its limit if it has one."""
+
+    name: str
+    value: float
+    at_most: float | None = None
+    at_least: float | None = None
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the limit is kept; None without one."""
+        if self.at_most is not None:
+            return self.value <= self.at_most
+        return None if self.at_least is None else self.value >= self.at_least
+
+    @property
+    def limit(self) -> str:
+        """The limit, in words."""
+        if self.at_most is not None:
+            return f"at most {self.at_most:g}"
+        return "" if self.at_least is None else f"at least {self.at_least:g}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Times in milliseconds (or sizes in MB) and the ratios that matter."""
+
+    name: str  # also of the file
+    title: str
+    unit: str = "ms"
+    measured: Times = field(default_factory=dict)
+    ratios: Sequence[Ratio] = ()
+    notes: Sequence[str] = ()  # what was left out, and why
+
+
+def machine() -> dict[str, Any]:
+    """What the numbers were taken with and on."""
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return {
+        "date": time.strftime("%Y-%m-%d"),
+        "versions": versions,
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "system": platform.system(),
+    }
+
+
+def write(finding: Finding, folder: Path, here: Mapping[str, Any]) -> Path:
+    """Write a finding with the facts of the machine as JSON."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{finding.name}.json"
+    tree = asdict(finding)
+    tree["ratios"] = [asdict(r) | {"holds": r.holds} for r in finding.ratios]
+    file.write_text(json.dumps({**tree, "machine": dict(here)}, indent=2) + "\n")
+    return file
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [x.partition(":")[2].strip() for x in lines if x.startswith("model name")]
+    return names[0] if names else platform.machine()

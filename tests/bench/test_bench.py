@@ -1,0 +1,143 @@
+import json
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from proxmesh.bench import decent, memory, tasks
+from proxmesh.bench.jax_step import jax_run
+from proxmesh.bench.plain_loop import PlainLoop
+from proxmesh.bench.report import Finding, Ratio, machine, write
+from proxmesh.bench.timing import Spread, in_turns, on_one_core, seconds_of
+from proxmesh.cli import main
+
+
+@pytest.fixture(autouse=True)
+def _single_precision() -> None:
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture(scope="module")
+def task() -> tasks.Task:
+    torch.set_default_dtype(torch.float32)
+    return tasks.mlp(agents=4, batch=8)
+
+
+def test_turns_tell_slow_from_fast_and_how_sure_that_is() -> None:
+    order: list[str] = []
+
+    def waiting(name: str, seconds: float) -> None:
+        order.append(name)
+        time.sleep(seconds)
+
+    times = in_turns(
+        {
+            "slow": seconds_of(lambda: waiting("slow", 0.02)),
+            "fast": seconds_of(lambda: waiting("fast", 0.005)),
+        },
+        rounds=3,
+        turn=0.02,
+    )
+    assert 20 <= times["slow"].median < 60
+    assert 5 <= times["fast"].low <= times["fast"].median <= times["fast"].high < 20
+    changes = zip(order, ["", *order], strict=False)
+    turns = [name for name, before in changes if name != before]
+    assert turns[-6:] == ["slow", "fast"] * 3, "interleaved"
+
+
+def test_one_core_is_given_back() -> None:
+    before = torch.get_num_threads()
+    with on_one_core():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == before
+
+
+def test_ratios_know_their_limits(tmp_path: Path) -> None:
+    assert Ratio("a", 1.1, at_most=1.15).holds is True
+    assert Ratio("a", 1.2, at_most=1.15).holds is False
+    assert Ratio("a", 9.0, at_least=10.0).holds is False
+    assert Ratio("a", 9.0).holds is None
+    assert Ratio("a", 9.0, at_least=10.0).limit == "at least 10"
+    found = Finding(
+        "step", "A step", measured={"x": Spread(2, 1, 3)}, ratios=[Ratio("a", 2.0, 1.0)]
+    )
+    tree = json.loads(write(found, tmp_path / "new", machine()).read_text())
+    assert tree["measured"]["x"] == {"median": 2, "low": 1, "high": 3}
+    assert tree["ratios"][0]["holds"] is False
+    assert {"proxmesh", "torch", "python"} <= set(tree["machine"]["versions"])
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_the_plain_loop_is_the_same_method(task: tasks.Task, flat: bool) -> None:
+    loop, state = PlainLoop(task, flat=flat), task.state
+    for _ in range(3):
+        loop.step()
+        state = task.step(state)
+    torch.testing.assert_close(loop.rows(), state.x, rtol=1e-4, atol=1e-5)
+
+
+def test_the_jax_step_is_the_same_method(task: tasks.Task) -> None:
+    run, state = jax_run(task), task.state
+    for _ in range(3):
+        state = task.step(state)
+    found = run(3)
+    assert int(found["k"]) == int(state.k)
+    for name in ("x", "y", "v", "lx", "alpha_sum", "beta"):
+        torch.testing.assert_close(
+            torch.from_numpy(found[name].copy()),
+            getattr(state, name),
+            rtol=1e-3,
+            atol=1e-5,
+        )
+
+
+def test_decent_bench_answers_where_it_is_installed() -> None:
+    python = decent._python()
+    if python is None:
+        pytest.skip("decent-bench has no environment here; `make bench` makes one")
+    with decent._child(python, agents=4) as asked:
+        assert 1e-5 < asked("ATC_Tracking")(3) < 1
+        assert 1e-5 < asked("DLM")(3) < 1
+
+
+def test_without_decent_bench_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decent, "PLACE", Path("nowhere"))
+    monkeypatch.delenv(decent.VARIABLE, raising=False)
+    assert decent._python() is None
+    assert "Python >= 3.13" in decent._missing()
+
+
+def test_the_state_that_memory_is_held_to_is_the_methods(task: tasks.Task) -> None:
+    fields = type(task.state).__dataclass_fields__
+    rows = [name for name in fields if name != "k"]
+    assert len(rows) == memory.STATE_TENSORS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--only", "stp"], "unknown measurement `stp`. Did you mean `step`?"),
+        (["--rounds", "0"], "`--rounds` must be at least 1, got 0."),
+    ],
+)
+def test_bad_input_is_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["bench", *arguments])
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_bench_prints_a_table_and_writes_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["bench", "--only", "startup", "--rounds", "1", "--out", str(tmp_path)])
+    assert stopped.value.code == 0
+    printed = capsys.readouterr().out
+    assert "seconds beyond `import torch`" in printed
+    assert "at most 1.5" in printed
+    found = json.loads((tmp_path / "startup.json").read_text())
+    assert found["measured"]["first iteration"]["median"] > 500
