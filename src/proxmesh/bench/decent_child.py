@@ -1,26 +1,27 @@
 """Runs under decent-bench's own interpreter: times its iterations on request.
 
 Reads lines ``METHOD REPETITIONS`` and answers each with the seconds of one iteration,
-which is one gradient of every agent.
+which is one gradient of every agent. Nothing of it can be imported anywhere else, so
+its imports stand where they are used.
 """
 
 import sys
 import time
-
-import networkx as nx
-import numpy as np
-from decent_array import Array, interoperability
-from decent_bench.agents import Agent
-from decent_bench.algorithms.p2p import DLM, ATC_Tracking
-from decent_bench.costs import LogisticRegressionCost
-from decent_bench.networks import P2PNetwork
+from typing import Any
 
 FEATURES, ROWS, BATCH = 123, 200, 64
 NEVER = 10**9  # iterations between snapshots
 
 
-def network_of(agents: int) -> P2PNetwork:
+def network_of(agents: int) -> Any:
     """Make a ring of agents with random shards."""
+    import networkx as nx
+    import numpy as np
+    from decent_array import Array
+    from decent_bench.agents import Agent
+    from decent_bench.costs import LogisticRegressionCost
+    from decent_bench.networks import P2PNetwork
+
     rng = np.random.default_rng(0)
     members = []
     for _ in range(agents):
@@ -34,11 +35,13 @@ def network_of(agents: int) -> P2PNetwork:
 
 def main() -> None:
     """Answer requests until there are no more."""
+    from decent_array import interoperability
+    from decent_bench.algorithms.p2p import DLM, ATC_Tracking
+
     interoperability.set_backend("numpy")
-    agents = int(sys.argv[1])
     ready = {}
     for method in (ATC_Tracking(step_size=0.05), DLM()):
-        network = network_of(agents)
+        network = network_of(int(sys.argv[1]))
         method.initialize(network)
         ready[type(method).__name__] = (method, network)
     k = 0
