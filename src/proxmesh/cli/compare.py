@@ -44,7 +44,7 @@ def compare(
         typer.Option(help="Preset, TOML file, or defaults [the preset that fits]."),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="Runs at a time [the cores].", min=1)
+        int | None, typer.Option(help="Runs at a time [cores / threads].", min=1)
     ] = None,
     out: Annotated[
         str | None, typer.Option(help="Folder; runs in it are kept [comparisons/...].")

@@ -23,8 +23,8 @@ from proxmesh.experiment.crew import (
     Message,
     Noted,
     Progressed,
-    cores,
 )
+from proxmesh.experiment.machine import cores
 
 __all__ = ["watched"]
 
@@ -41,7 +41,8 @@ def watched(
     """Make the runs and show how they go; `and_then` may add runs after one ended."""
     if not errands:
         return
-    size = min(jobs or cores(), total or len(errands))
+    threads = max((e.config["run"]["threads"] for e in errands), default=1)
+    size = min(jobs or max(1, cores() // threads), total or len(errands))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         with Crew(size) as crew, _shown(total or len(errands), quiet) as show:

@@ -26,7 +26,7 @@ def paper(
         str | None, typer.Option(help="Folder of MNIST and the like.")
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="Runs at a time [the cores].", min=1)
+        int | None, typer.Option(help="Runs at a time [cores / threads].", min=1)
     ] = None,
     out: Annotated[
         str | None, typer.Option(help="Folder of figures [paper/SCALE].")

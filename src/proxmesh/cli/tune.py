@@ -45,7 +45,7 @@ def tune(
         str | None, typer.Option(help="TOML file of ranges, over the shipped ones.")
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="Runs at a time [the cores].", min=1)
+        int | None, typer.Option(help="Runs at a time [cores / threads].", min=1)
     ] = None,
     out: Annotated[
         str, typer.Option(help="Folder of the trials and of params.toml.")

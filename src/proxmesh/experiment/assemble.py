@@ -16,6 +16,7 @@ from proxmesh.calling import call
 from proxmesh.errors import InputError, Notice, unknown
 from proxmesh.experiment.compiling import has_compiler, pays_off
 from proxmesh.experiment.config import Config, DataSection, RegularizerSection
+from proxmesh.experiment.machine import cores
 from proxmesh.experiment.results import Result
 from proxmesh.experiment.runner import DEFAULT_EVALUATIONS, Observer, solve
 from proxmesh.graphs import CONSTRUCTORS, Graph, make
@@ -30,7 +31,8 @@ __all__ = ["Job", "assemble", "build_algorithm", "build_graph"]
 DEFAULT_L1 = 1e-4
 MANY_IMAGES = 10_000
 IMAGE_EVALUATIONS = 10
-THREADED_WORK = 2e7  # parameters x samples of an iteration; a9a/mlp on 8 agents has 4e6
+WORK_OF_A_THREAD = 2e6  # parameters x samples of a batch; a9a/mlp on 8 agents has 4e6
+IMAGE_WORK = 10  # how much more a convolution's parameter works
 
 
 @final
@@ -203,10 +205,10 @@ def _eval_every(steps: int, problem: LearningProblem) -> int:
 
 
 def _threads(problem: LearningProblem) -> int:
-    """One thread for small dense models, where a second one mostly waits."""
-    images = problem.sample(0).inputs[0].ndim > 3
+    """As many threads as have something to do; the others would mostly wait."""
     work = len(problem.agents) * problem.batch_size * problem.layout.p
-    return torch.get_num_threads() if images or work > THREADED_WORK else 1
+    busy = work * (IMAGE_WORK if problem.convolves else 1) / WORK_OF_A_THREAD
+    return max(1, min(cores(), int(busy)))
 
 
 def _compile(asked: str, algorithm: Any, problem: LearningProblem, steps: int) -> str:

@@ -2,7 +2,6 @@
 
 import contextlib
 import multiprocessing
-import os
 import signal
 import time
 import warnings
@@ -21,7 +20,7 @@ from proxmesh.experiment.assemble import assemble
 from proxmesh.experiment.config import Config
 from proxmesh.experiment.results import RunFolder
 
-__all__ = ["Crew", "Ended", "Errand", "Message", "Noted", "Progressed", "cores"]
+__all__ = ["Crew", "Ended", "Errand", "Message", "Noted", "Progressed"]
 
 SECONDS_BETWEEN_REPORTS = 0.2
 PRELOADED = ["proxmesh.experiment.assemble"]
@@ -68,13 +67,6 @@ class Ended:
 
 
 Message: TypeAlias = Progressed | Noted | Ended
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @final

@@ -14,7 +14,6 @@ import torch
 
 from proxmesh.checks import require_whole
 from proxmesh.errors import InputError, Notice, unknown
-from proxmesh.experiment.allocator import reuse_large_blocks
 from proxmesh.experiment.arguments import (
     require_callable,
     require_columns,
@@ -27,6 +26,7 @@ from proxmesh.experiment.compiling import CompiledStep, compiled, pays_off
 from proxmesh.experiment.divergence import BLOW_UP, is_sound, post_mortem
 from proxmesh.experiment.keeping import LastGood
 from proxmesh.experiment.ledger import Ledger
+from proxmesh.experiment.machine import reuse_large_blocks
 from proxmesh.experiment.results import Outcome, Result, RunFolder, ordered, table
 from proxmesh.graphs import Graph
 from proxmesh.metrics import HIGHER_IS_BETTER, Metric, measure

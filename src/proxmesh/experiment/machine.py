@@ -1,15 +1,26 @@
-"""Have freed tensors used again instead of asking the system for new memory."""
+"""What a run takes of the machine: cores and memory."""
 
 import ctypes
+import os
 import sys
 
 from torch import Tensor
 
-__all__ = ["reuse_large_blocks"]
+__all__ = ["cores", "reuse_large_blocks"]
 
 LARGE = 2**20
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 UP_TO = 2**30
+
+
+def cores() -> int:
+    """Cores that this process may use; ``OMP_NUM_THREADS`` may ask for fewer."""
+    if hasattr(os, "sched_getaffinity"):
+        allowed = len(os.sched_getaffinity(0))
+    else:
+        allowed = os.cpu_count() or 1
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return min(allowed, int(asked)) if asked.isdecimal() and int(asked) else allowed
 
 
 def reuse_large_blocks(rows: Tensor) -> None:

@@ -1,0 +1,40 @@
+import os
+from typing import Any
+
+import pytest
+import torch
+
+from proxmesh.experiment.assemble import assemble
+from proxmesh.experiment.config import load_config
+from proxmesh.experiment.machine import cores
+
+
+def test_cores_are_what_is_allowed_and_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert cores() == len(os.sched_getaffinity(0))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert cores() == 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "many")
+    assert cores() == len(os.sched_getaffinity(0))
+
+
+@pytest.mark.parametrize(
+    ("flags", "threads"),
+    [
+        ({"data.name": "breast-cancer", "run.batch": 8}, 1),
+        ({"data.name": "a9a"}, 2),
+        ({"data.name": "a9a", "graph.agents": 64}, 7),
+        ({"data.name": "a9a", "graph.agents": 64, "run.threads": 1}, 1),
+    ],
+)
+def test_a_run_takes_the_threads_that_have_work(
+    flags: dict[str, Any], threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.set_default_dtype(torch.float32)
+    monkeypatch.setattr("proxmesh.experiment.assemble.cores", lambda: 7)
+    job = assemble(load_config(None, flags))
+    assert job.config["run"]["threads"] == threads
+    assert torch.get_num_threads() == threads
+    torch.set_num_threads(1)
