@@ -176,8 +176,8 @@ class Algorithm(Protocol[S]):
     Optional methods:
 
     - ``remedy() -> str``: what to change when a run diverges
-    - ``phase(k: int)``: for a step that branches on ``int(k)``, which branch iteration
-      k takes; each is compiled on its own. Without it a step must not branch on k.
+    - ``at(k: int) -> Algorithm``: for a step that branches on k, the method that takes
+      the branch of iteration k at every k; each is compiled on its own
     """
 
     def init(self, x0: Tensor, problem: Problem, network: Network) -> S:

@@ -1,3 +1,4 @@
+import tomllib
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ import proxmesh as pm
 from proxmesh.algorithms import ALGORITHMS
 from proxmesh.experiment import compiling
 from proxmesh.experiment.compiling import CompiledStep, pays_off
+from proxmesh.problems import shards
 
 AGENTS = 4
 
@@ -29,10 +31,12 @@ def problem_of(agents: int = AGENTS, **options: Any) -> pm.LearningProblem:
     )
 
 
-def stepper(algorithm: Any, problem: Any, graph: pm.Graph) -> tuple[Any, Any]:
+def stepper(algorithm: Any, problem: Any, graph: pm.Graph) -> tuple[Any, Any, Any]:
+    """The plain step, the compiled one, and a state to start from."""
     world = pm.connect(graph)
     state = algorithm.init(problem.x0("different"), problem, world)
-    return lambda s: algorithm.step(s, problem, world), state
+    fast = CompiledStep(algorithm, problem, world, state)
+    return lambda s: algorithm.step(s, problem, world), fast, state
 
 
 @pytest.fixture
@@ -57,8 +61,7 @@ def test_every_method_compiles_once_and_agrees_with_the_plain_step(
     options = {"period": 5, "large_batch": 6} if "-sr-" in name else {}
     method = ALGORITHMS[name]
     algorithm = method.kind(**{**method.fixed, **options})
-    step, state = stepper(algorithm, problem_of(), pm.graphs.star(AGENTS))
-    fast = CompiledStep(step, state, algorithm, end=30)
+    step, fast, state = stepper(algorithm, problem_of(), pm.graphs.star(AGENTS))
     ours = plain = state
     for _ in range(30):
         ours, plain = fast(ours), step(plain)
@@ -74,8 +77,7 @@ def test_every_method_compiles_once_and_agrees_with_the_plain_step(
 def test_the_hot_path_is_one_call(compilations: list[Any]) -> None:
     """No power, no hash and no random number is left in what is compiled."""
     algorithm = pm.HSMADMM()
-    step, state = stepper(algorithm, problem_of(), pm.graphs.star(AGENTS))
-    CompiledStep(step, state, algorithm, end=30)
+    stepper(algorithm, problem_of(), pm.graphs.star(AGENTS))
     names = [str(node.target) for node in compilations[0].graph.nodes]
     assert not [n for n in names if "pow" in n or "bitwise" in n or "xor" in n]
     assert sum("index_select" in n for n in names) == 2  # inputs and targets
@@ -96,22 +98,52 @@ def test_a_run_compiles_and_says_how_long_it_took(compilations: list[Any]) -> No
     first = pm.solve(problem, pm.HSMADMM(), graph, 10, compile=True, observer=watching)
     assert watching.seconds > 0
     assert len(compilations) == 1
-    on = pm.solve(problem, pm.HSMADMM(), graph, 15, state=first, compile=True)
-    off = pm.solve(problem, pm.HSMADMM(), graph, 25, compile=False)
-    torch.testing.assert_close(on.state.x, off.state.x, rtol=1e-9, atol=1e-11)
+    assert first.compiled
+    off = pm.solve(problem, pm.HSMADMM(), graph, 10, compile=False)
+    assert not off.compiled
+    torch.testing.assert_close(first.state.x, off.state.x, rtol=1e-9, atol=1e-11)
 
 
-def test_a_compiled_run_repeats_bit_for_bit() -> None:
+def test_a_compiled_run_repeats_and_resumes_bit_for_bit() -> None:
     graph, problem = pm.graphs.ring(AGENTS), problem_of()
-    runs = [pm.solve(problem, pm.HSMADMM(), graph, 12, compile=True) for _ in range(2)]
-    assert torch.equal(runs[0].state.x, runs[1].state.x)
+    whole, again = (
+        pm.solve(problem, pm.HSMADMM(), graph, 60, compile=True) for _ in range(2)
+    )
+    assert torch.equal(whole.state.x, again.state.x)
+    for first in (13, 41):
+        part = pm.solve(problem, pm.HSMADMM(), graph, first, compile=True)
+        rest = pm.solve(problem, pm.HSMADMM(), graph, 60 - first, state=part)
+        assert rest.compiled, "as the run that it goes on from"
+        assert torch.equal(whole.state.x, rest.state.x)
+
+
+def test_images_compile_packed_and_in_channels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shards, "LARGE", 1)
+    torch.manual_seed(0)
+    pixels = torch.randint(0, 2, (40, 1, 8, 8)).to(torch.get_default_dtype())
+    labels = torch.arange(40) % 2
+    model = nn.Sequential(
+        nn.Conv2d(1, 3, 3), nn.MaxPool2d(2), nn.Tanh(), nn.Flatten(), nn.Linear(27, 2)
+    )
+    problem = pm.LearningProblem(
+        model,
+        nn.functional.cross_entropy,
+        [(pixels[i::AGENTS], labels[i::AGENTS]) for i in range(AGENTS)],
+        batch_size=4,
+        vectorize="channels",
+    )
+    assert isinstance(problem._samples.inputs[0], shards.Packed)
+    step, fast, state = stepper(pm.HSMADMM(), problem, pm.graphs.ring(AGENTS))
+    ours = plain = state
+    for _ in range(5):
+        ours, plain = fast(ours), step(plain)
+    torch.testing.assert_close(ours.x, plain.x, rtol=1e-9, atol=1e-11)
 
 
 def test_sparse_networks_compile() -> None:
     graph = pm.graphs.ring(300)
     algorithm, problem = pm.HSMADMM(), problem_of(300)
-    step, state = stepper(algorithm, problem, graph)
-    fast = CompiledStep(step, state, algorithm, end=4)
+    step, fast, state = stepper(algorithm, problem, graph)
     ours = plain = state
     for _ in range(4):
         ours, plain = fast(ours), step(plain)
@@ -122,8 +154,7 @@ def test_sparse_networks_compile() -> None:
 def test_float32_agrees_to_rounding() -> None:
     torch.set_default_dtype(torch.float32)
     algorithm = pm.DEEPSTORM()
-    step, state = stepper(algorithm, problem_of(), pm.graphs.ring(AGENTS))
-    fast = CompiledStep(step, state, algorithm, end=20)
+    step, fast, state = stepper(algorithm, problem_of(), pm.graphs.ring(AGENTS))
     ours = plain = state
     for _ in range(20):
         ours, plain = fast(ours), step(plain)
@@ -156,8 +187,7 @@ class Twins:
 
 
 def test_two_fields_that_are_one_tensor_stay_apart() -> None:
-    step, state = stepper(Twins(), problem_of(), pm.graphs.ring(AGENTS))
-    fast = CompiledStep(step, state, Twins(), end=3)
+    step, fast, state = stepper(Twins(), problem_of(), pm.graphs.ring(AGENTS))
     ours = plain = state
     for _ in range(3):
         ours, plain = fast(ours), step(plain)
@@ -165,11 +195,14 @@ def test_two_fields_that_are_one_tensor_stay_apart() -> None:
     torch.testing.assert_close(ours.x, plain.x)
 
 
-def solved_uncompiled(problem: Any, message: str) -> None:
+STABLE = pm.HSMADMM(c_rho=0.5, c_eta=3.0)
+
+
+def solved_uncompiled(problem: Any, message: str, method: Any = STABLE) -> None:
     with pytest.warns(pm.Notice, match=message):
         result = pm.solve(
             problem,
-            pm.HSMADMM(c_rho=0.5, c_eta=3.0),
+            method,
             pm.graphs.ring(AGENTS),
             steps=4,
             x0=torch.zeros(AGENTS, 2),
@@ -191,9 +224,64 @@ class Drawing(Quadratics):
         return torch.full((AGENTS, 2, 2), float(len(self.calls)))
 
 
-def test_an_impure_problem_is_found_out() -> None:
+@pytest.mark.parametrize(
+    "method",
+    [
+        STABLE,
+        pm.ProxGT(estimator="sr-o", alpha=0.01, large_batch=4),
+        pm.DPSGD(alpha=1e-3),
+    ],
+    ids=lambda method: type(method).__name__,
+)
+def test_an_impure_problem_is_found_out(method: Any) -> None:
     found = Quadratics.random(AGENTS, 2, 0.1, seed=0)
-    solved_uncompiled(Drawing(found.a, found.b, 0.1), "gives other numbers")
+    solved_uncompiled(Drawing(found.a, found.b, 0.1), "gives other numbers", method)
+
+
+@dataclass(frozen=True)
+class Counting(Twins):
+    """A method with a plain number in its state."""
+
+    @dataclass(frozen=True)
+    class State:
+        k: Tensor
+        x: Tensor
+        steps: float
+
+    def init(self, x0: Tensor, problem: Any, network: Any) -> Any:
+        del problem, network
+        return Counting.State(torch.tensor(0), x0, 0.0)
+
+    def step(self, s: Any, problem: Any, network: Any) -> Any:
+        del network
+        g = problem.grad(s.x, problem.sample(s.k + 1))
+        return Counting.State(s.k + 1, s.x - 0.1 * g, s.steps + 1.0)
+
+
+def test_a_state_that_is_not_all_tensors_runs_uncompiled() -> None:
+    with pytest.warns(pm.Notice, match="not a dataclass of tensors"):
+        result = pm.solve(
+            problem_of(), Counting(), pm.graphs.ring(AGENTS), 3, compile=True
+        )
+    assert result.state.steps == 3.0
+
+
+def test_what_was_really_done_is_in_the_config(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiling, "has_compiler", lambda: False)
+    with pytest.warns(pm.Notice, match="compiler"):
+        pm.solve(
+            problem_of(),
+            pm.HSMADMM(),
+            pm.graphs.ring(AGENTS),
+            3,
+            compile=True,
+            out=tmp_path / "run",
+            config={"run": {"compile": "on", "steps": 3}},
+        )
+    written = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    assert written["run"] == {"compile": "off", "steps": 3}
 
 
 def test_without_a_compiler_one_notice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,18 +6,19 @@ import torch
 
 from proxmesh.experiment.assemble import assemble
 from proxmesh.experiment.config import load_config
-from proxmesh.experiment.machine import cores
+from proxmesh.experiment.machine import cores, threads_allowed
 
 
 def test_cores_are_what_is_allowed_and_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    allowed = len(os.sched_getaffinity(0))
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert cores() == len(os.sched_getaffinity(0))
+    assert cores() == threads_allowed() == allowed
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    assert cores() == 1
+    assert (cores(), threads_allowed()) == (allowed, 1)
     monkeypatch.setenv("OMP_NUM_THREADS", "many")
-    assert cores() == len(os.sched_getaffinity(0))
+    assert threads_allowed() == allowed
 
 
 @pytest.mark.parametrize(
@@ -33,7 +34,7 @@ def test_a_run_takes_the_threads_that_have_work(
     flags: dict[str, Any], threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     torch.set_default_dtype(torch.float32)
-    monkeypatch.setattr("proxmesh.experiment.assemble.cores", lambda: 7)
+    monkeypatch.setattr("proxmesh.experiment.assemble.threads_allowed", lambda: 7)
     job = assemble(load_config(None, flags))
     assert job.config["run"]["threads"] == threads
     assert torch.get_num_threads() == threads

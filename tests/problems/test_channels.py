@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -78,6 +78,30 @@ def test_channels_give_the_gradients_of_a_loop(name: str) -> None:
     torch.testing.assert_close(found.loss, expected.loss)
 
 
+class Shared(nn.Module):
+    """All agents convolve one picture that is part of the model."""
+
+    picture: Tensor
+
+    def __init__(self, groups: int) -> None:
+        super().__init__()
+        self.register_buffer("picture", torch.randn(1, 2, 4, 4))
+        self.conv = nn.Conv2d(2, 4, 3, groups=groups)
+        self.last = nn.Linear(200, 3)
+
+    def forward(self, x: Tensor) -> Any:
+        return self.last(x.flatten(1)) * self.conv(self.picture).mean()
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_channels_with_one_picture_for_all_agents(groups: int) -> None:
+    torch.set_default_dtype(torch.float64)
+    model = Shared(groups)
+    ours, loop = problem_of(model, "channels"), problem_of(model, False)
+    x, batch = ours.x0() + 0.1 * torch.randn(AGENTS, ours.p), ours.sample(1)
+    torch.testing.assert_close(ours.grad(x, batch), loop.grad(x, batch))
+
+
 def test_channels_leave_frozen_convolutions_alone() -> None:
     torch.set_default_dtype(torch.float64)
     model = made("two layers")
@@ -127,15 +151,28 @@ def test_the_fastest_way_is_timed_once_and_remembered() -> None:
 
 
 @pytest.mark.usefixtures("_own_cache")
-def test_the_first_way_stays_unless_another_clearly_wins() -> None:
-    def same() -> None:
-        torch.ones(300, 300) @ torch.ones(300, 300)
+def test_the_first_way_stays_unless_another_clearly_wins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock: Iterator[float] = iter([])
 
     def refuses() -> None:
         raise RuntimeError("no rule")
 
-    assert fastest({"refuses": refuses, "same": same}, "task") == "same"
-    assert fastest({"only": same}, "task") == "only"
+    def works() -> None:
+        pass
+
+    def chosen(first: float, second: float) -> str:
+        nonlocal clock
+        clock = iter([first, second] * calibrating.ROUNDS)
+        return fastest({"first": works, "second": works}, first, second)
+
+    monkeypatch.setattr(calibrating, "_seconds", lambda _: next(clock))
+    assert chosen(1.0, 0.95) == "first"
+    assert chosen(1.0, 0.85) == "second"
+    assert chosen(1.0, 1.5) == "first"
+    assert fastest({"refuses": refuses, "second": works}, "task") == "second"
+    assert fastest({"only": works}, "task") == "only"
 
 
 def test_a_cache_that_cannot_be_written_or_read_costs_nothing(

@@ -68,3 +68,35 @@ def test_products_asked_for_transposed_are_taken_so() -> None:
         for user in node.users
     ]
     assert torch.ops.aten.transpose.int not in after
+
+
+def test_what_changes_a_tensor_from_outside_is_not_recorded() -> None:
+    def doubling(x: Tensor) -> Tensor:
+        weight = torch.tensor([1.0, 5.0])
+        weight *= 2
+        return x * weight
+
+    traced, x = Traced(doubling), torch.ones(2)
+    for _ in range(3):
+        assert torch.equal(traced(x), torch.tensor([2.0, 10.0]))
+
+
+def test_own_tensors_may_be_changed_in_place() -> None:
+    def filling(x: Tensor) -> Tensor:
+        total = torch.zeros_like(x)
+        total += x
+        total[0] = 7.0
+        return total
+
+    traced, x = Traced(filling), torch.ones(2)
+    for value in (1.0, 2.0):
+        assert torch.equal(traced(x * value), torch.tensor([7.0, value]))
+
+
+def test_strides_count_as_shapes() -> None:
+    def flat(x: Tensor) -> Tensor:
+        return (x.contiguous() * 2).view(-1)
+
+    traced, x = Traced(flat), torch.arange(6.0).view(2, 3)
+    assert torch.equal(traced(x), flat(x))
+    assert torch.equal(traced(x.T.contiguous().T), flat(x))

@@ -1,6 +1,6 @@
 """ProxGT: proximal gradient tracking, with plain or SPIDER-type estimators."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, final
 
 import torch
@@ -16,6 +16,7 @@ from proxmesh.types import Cost, Network
 
 __all__ = ["ProxGT", "ProxGTState"]
 
+NEVER = 2**62  # a period that no run lives to see
 ESTIMATORS = ("sa", "sr-o", "sr-e")
 
 
@@ -137,18 +138,20 @@ class ProxGT:
     def _estimate(self, s: ProxGTState, k: Tensor, problem: Any) -> Any:
         if self.estimator == "sa":
             return problem.grad(s.x, problem.sample(k))
-        if not self._refreshes(int(k)):
+        if not self._refreshes(k):
             g, g_old = grad_pair(problem, s.x, s.x_old, problem.sample(k))
             return s.v + g - g_old
         if self.estimator == "sr-e":
             return problem.full_grad(s.x)
         return problem.grad(s.x, problem.sample(k, size=self.large_batch))
 
-    def phase(self, k: int) -> str:
-        """Which estimate iteration k takes: the fresh one or the recursive one."""
+    def at(self, k: int) -> "ProxGT":
+        """The method that does at every iteration what this one does at iteration k."""
         if self.estimator == "sa":
-            return "fresh"
-        return "fresh" if self._refreshes(k) else "recursive"
+            return self
+        return replace(self, period=1 if self._refreshes(k) else NEVER)
 
-    def _refreshes(self, k: int) -> bool:
-        return (k - 1) % self.period == 0
+    def _refreshes(self, k: int | Tensor) -> bool:
+        if self.period in {1, NEVER}:
+            return self.period == 1
+        return (int(k) - 1) % self.period == 0

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -45,6 +44,8 @@ def against_decent_bench(rounds: int) -> Finding:
                 ours = found[f"{name}, n={agents}"].median
                 label = f"ATC tracking / {name}, n={agents}"
                 ratios.append(Ratio(label, theirs / ours, at_least=limit))
+    if python:
+        notes.append(f"decent-bench {_version(python)}.")
     return Finding(
         "logistic",
         "Logistic regression, time of one gradient of all agents, compiled, against "
@@ -62,10 +63,19 @@ def _per_gradient(task: Task) -> Callable[[int], float]:
 
 
 def _python() -> str | None:
-    for place in (os.environ.get(VARIABLE), PLACE):
-        if place and Path(place).exists():
-            return str(place)
-    return None
+    asked = os.environ.get(VARIABLE)
+    if asked:
+        return asked
+    return str(PLACE) if PLACE.exists() else None
+
+
+def _version(python: str) -> str:
+    code = "import sys, importlib.metadata as m; print(m.version('decent-bench'), "
+    code += "'on Python', sys.version.split()[0])"
+    done = subprocess.run(
+        [python, "-c", code], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or "of an unknown version"
 
 
 def _missing() -> str:
@@ -97,7 +107,7 @@ def _child(
                 print(method, repetitions, file=process.stdin, flush=True)
                 answer = process.stdout.readline()
                 if not answer:
-                    sys.exit("decent-bench ended early; see its message above.")
+                    raise RuntimeError("decent-bench ended early, see above.")
                 return float(answer)
 
             return timed

@@ -3,7 +3,7 @@
 import ctypes
 import gc
 import multiprocessing
-import resource
+import os
 import sys
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -107,7 +107,7 @@ def _baseline() -> int:
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
     pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _peak() -> int:

@@ -13,7 +13,7 @@ from proxmesh.bench.timing import in_turns
 
 __all__ = ["startup"]
 
-RUN = ["-m", "proxmesh", "run", "--steps", "1", "--eval-every", "1", "--compile", "off"]
+RUN = ["run", "--steps", "1", "--eval-every", "1", "--compile", "off"]
 WATCHED = """
 import sys, time
 from proxmesh.algorithms import HSMADMM
@@ -74,7 +74,7 @@ def _first_iteration(folder: Path) -> Callable[[int], float]:
             out = ["--out", str(folder / f"{os.getpid()}-{time.time_ns()}-{i}")]
             begin = time.time()
             done = subprocess.run(
-                [sys.executable, "-c", WATCHED, *RUN[2:], *out],
+                [sys.executable, "-c", WATCHED, *RUN, *out],
                 check=True,
                 capture_output=True,
                 text=True,

@@ -19,7 +19,6 @@ __all__ = ["L1_WEIGHT", "Task", "lenet", "logistic", "mlp"]
 L1_WEIGHT = 1e-4
 FEATURES = 123  # of a9a
 WARM_UP = 5
-FAR = 10**9  # iterations, more than any measurement makes
 
 
 @final
@@ -60,7 +59,7 @@ class Task:
 
     def compiled(self) -> CompiledStep:
         """The compiled step; it is checked against the plain one when made."""
-        return CompiledStep(self.step, self.state, self.algorithm, end=FAR)
+        return CompiledStep(self.algorithm, self.problem, self.world, self.state)
 
 
 def mlp(agents: int = 8, batch: int = 64, hidden: int = 64) -> Task:

@@ -32,9 +32,6 @@ class Spread:
         low, median, high = statistics.quantiles(values, n=4, method="inclusive")
         return Spread(median, low, high)
 
-    def __str__(self) -> str:
-        return f"{self.median:.3g}"
-
 
 Times: TypeAlias = dict[str, Spread]
 """Milliseconds of each thing that was measured."""

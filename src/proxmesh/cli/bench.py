@@ -5,7 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from proxmesh.cli.console import console, print_wide, require_folder, show_notices
+from proxmesh.cli.console import (
+    complain,
+    console,
+    print_wide,
+    require_folder,
+    show_notices,
+)
 from proxmesh.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -31,6 +37,9 @@ def bench(
     if rounds < 1:
         raise InputError(f"`--rounds` must be at least 1, got {rounds}.")
     wanted = [name.strip() for name in (only or "").split(",") if name.strip()]
+    wanted = list(dict.fromkeys(wanted))
+    if only is not None and not wanted:
+        raise InputError(f"`--only {only}` names no measurement. Write a,b,c.")
     require_folder(Path(out))
     measurements = _measurements()
     for name in wanted:
@@ -38,11 +47,16 @@ def bench(
             raise unknown("measurement", name, measurements)
     from proxmesh.bench.report import machine, write
     from proxmesh.bench.timing import on_one_core
+    from proxmesh.experiment.compiling import NotCompiledError
 
     here = machine()
     for name in wanted or measurements:
-        with on_one_core():
-            finding = measurements[name](rounds)
+        try:
+            with on_one_core():
+                finding = measurements[name](rounds)
+        except (NotCompiledError, OSError, RuntimeError) as error:
+            complain(f"`{name}` could not be measured: {error}")
+            continue
         _print(finding)
         file = write(finding, Path(out), here)
         console.print(f"written to {file}\n")

@@ -81,7 +81,15 @@ def tune(
     folder = Path(out)
     require_folder(folder)
     shard = first.problem.num_samples / first.graph.n
-    made = searches(first.config, labels, spaces, budget, shard_size=shard, out=folder)
+    run = {**first.config["run"], "compile": base.run.compile}  # each trial decides
+    made = searches(
+        {**first.config, "run": run},
+        labels,
+        spaces,
+        budget,
+        shard_size=shard,
+        out=folder,
+    )
     by_folder = {search.folder: search for search in made}
 
     def and_then(ended: "Ended") -> "Sequence[Errand]":

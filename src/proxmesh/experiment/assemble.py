@@ -16,7 +16,7 @@ from proxmesh.calling import call
 from proxmesh.errors import InputError, Notice, unknown
 from proxmesh.experiment.compiling import has_compiler, pays_off
 from proxmesh.experiment.config import Config, DataSection, RegularizerSection
-from proxmesh.experiment.machine import cores
+from proxmesh.experiment.machine import threads_allowed
 from proxmesh.experiment.results import Result
 from proxmesh.experiment.runner import DEFAULT_EVALUATIONS, Observer, solve
 from proxmesh.graphs import CONSTRUCTORS, Graph, make
@@ -208,22 +208,21 @@ def _threads(problem: LearningProblem) -> int:
     """As many threads as have something to do; the others would mostly wait."""
     work = len(problem.agents) * problem.batch_size * problem.layout.p
     busy = work * (IMAGE_WORK if problem.convolves else 1) / WORK_OF_A_THREAD
-    return max(1, min(cores(), int(busy)))
+    return max(1, min(threads_allowed(), int(busy)))
 
 
 def _compile(asked: str, algorithm: Any, problem: LearningProblem, steps: int) -> str:
     """What `--compile` comes to here: on or off."""
-    if asked == "auto":
-        return "on" if pays_off(algorithm, problem, steps) else "off"
-    if asked == "on" and not has_compiler():
+    wanted = asked == "on" or (asked == "auto" and pays_off(algorithm, problem, steps))
+    if wanted and not has_compiler():
         warnings.warn(
-            "`--compile on` needs a C++ compiler and none was found; the run is not "
-            "compiled. Install g++.",
+            f"`--compile {asked}` would compile this run, but no C++ compiler was "
+            "found. Install g++.",
             Notice,
             stacklevel=4,
         )
         return "off"
-    return asked
+    return "on" if wanted else "off"
 
 
 def _complete(

@@ -6,16 +6,18 @@ iterations at once; the rest is compiled. An iteration is then one call.
 """
 
 import dataclasses
+import math
 import time
 import warnings
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias, final
 
 import torch
 from torch import Tensor, fx
 
 from proxmesh.errors import Notice
-from proxmesh.types import Algorithm
+from proxmesh.types import Algorithm, World
 
 __all__ = ["CompiledStep", "NotCompiledError", "compiled", "has_compiler", "pays_off"]
 
@@ -30,7 +32,9 @@ GATHERS = {  # their results are large: one iteration at a time
 }
 TABLE_BYTES = 8 * 2**20
 TABLE_ROWS = 1024
-AGREEMENT = {torch.float32: 1e-4, torch.float64: 1e-10}  # of a step, to its largest
+AGREEMENT = 1e-3  # of a compiled step with the plain one, to how far that goes
+COPIED_UP_TO = 64 * 2**20  # bytes of a state
+ROUNDING = 64  # units in the last place beside that
 
 # What a compiled step saves, and costs, on one core of a server; only the order counts.
 COMPILE_SECONDS = 10.0
@@ -42,13 +46,15 @@ class NotCompiledError(Exception):
     """The step cannot be compiled; it runs as it is."""
 
 
-def compiled(step: Step, state: Any, algorithm: Algorithm[Any], end: int) -> Step:
-    """Compile a step that is to reach iteration `end`, or say why it runs as it is."""
+def compiled(
+    algorithm: Algorithm[Any], problem: Any, world: World, state: Any
+) -> "CompiledStep | None":
+    """Compile the step of a run, or say why it runs as it is."""
     try:
-        return CompiledStep(step, state, algorithm, end)
+        return CompiledStep(algorithm, problem, world, state)
     except NotCompiledError as error:
         warnings.warn(f"the step runs uncompiled: {error}", Notice, stacklevel=3)
-        return step
+        return None
 
 
 def pays_off(algorithm: Algorithm[Any], problem: Any, steps: int) -> bool:
@@ -64,7 +70,7 @@ def pays_off(algorithm: Algorithm[Any], problem: Any, steps: int) -> bool:
         return False
     samples = len(problem.agents) * problem.batch_size * algorithm.cost(1).gradients
     saved = SAVED_SECONDS + SAVED_SECONDS_OF_WORK * samples * problem.p
-    return steps * saved > COMPILE_SECONDS and has_compiler()
+    return bool(steps * saved > COMPILE_SECONDS)
 
 
 def has_compiler() -> bool:
@@ -81,33 +87,30 @@ def has_compiler() -> bool:
 
 @final
 class CompiledStep:
-    """A step that is recorded and compiled once, or once for each phase it has.
+    """The step of a method, recorded and compiled once, or once for each branch it has.
 
-    Before it is used, it is held to the plain step for two iterations: a problem that
+    Before it is used, it is held to the plain step at two values of k: a problem that
     draws its batches from somewhere else than k would be frozen in the recording.
     """
 
     def __init__(
-        self, step: Step, state: Any, algorithm: Algorithm[Any], end: int
+        self, algorithm: Algorithm[Any], problem: Any, world: World, state: Any
     ) -> None:
         if not has_compiler():
             raise NotCompiledError(
                 "no C++ compiler was found. Install g++, or use `compile=False`."
             )
-        self._step = step
-        self._phase = getattr(algorithm, "phase", None)
-        self._end = end
+        if not _is_made_of_tensors(state):
+            raise NotCompiledError("its state is not a dataclass of tensors.")
+        self._algorithm = algorithm
+        self._problem = problem
+        self._world = world
+        self._branches = hasattr(algorithm, "at")
         self._graphs: dict[Hashable, _Graph | None] = {}
         self._refusal = ""
         begin = time.perf_counter()
-        for _ in range(2):
-            following = step(state)
-            if not _agree(self(state), following):
-                raise NotCompiledError(
-                    "recorded, it gives other numbers. Step and problem must be pure "
-                    "functions of the state and k."
-                )
-            state = following
+        for k in (state.k, state.k + 1):  # often two branches, if there are any
+            self(dataclasses.replace(state, k=k))
         if not self.num_graphs:
             raise NotCompiledError(self._refusal)
         self.seconds = time.perf_counter() - begin
@@ -119,64 +122,91 @@ class CompiledStep:
 
     def __call__(self, state: Any) -> Any:
         """Make the next iterate."""
-        phase = None if self._phase is None else self._phase(int(state.k) + 1)
-        if phase not in self._graphs:
-            self._graphs[phase] = self._made(state)
-        graph = self._graphs[phase]
-        return self._step(state) if graph is None else graph(state, self._end)
+        method: Any = self._algorithm
+        if self._branches:
+            method = method.at(int(state.k) + 1)
+        if method not in self._graphs:
+            self._graphs[method] = self._made(method, state)
+        graph = self._graphs[method]
+        if graph is None:
+            return method.step(state, self._problem, self._world)
+        return graph(state)
 
-    def _made(self, state: Any) -> "_Graph | None":
-        """Compile the phase of the next step; what cannot be compiled runs as it is."""
+    def _made(self, method: Algorithm[Any], state: Any) -> "_Graph | None":
+        """Compile one branch; what cannot be compiled runs as it is."""
+
+        def step(current: Any) -> Any:
+            return method.step(current, self._problem, self._world)
+
+        state = _shaken(state)
+        trials = [dataclasses.replace(state, k=k) for k in (state.k, state.k + 1)]
         try:
-            return _Graph(self._step, state, branches=self._phase is not None)
+            plain = [_sketch(step(trial), trial) for trial in trials]
+            graph = _Graph(step, state)
+            for trial, expected in zip(trials, plain, strict=True):
+                if not _agree(_sketch(graph(trial), trial), expected):
+                    self._refusal = (
+                        "recorded, it gives other numbers. Step and problem must be "
+                        "pure functions of the state and k."
+                    )
+                    return None
         except Exception as error:  # the recorder's and compiler's refusals
             first = (str(error).strip() or type(error).__name__).splitlines()[0]
             self._refusal = f"torch cannot compile it: {first.rstrip('.')}."
             return None
+        return graph
 
 
 @final
 class _Graph:
     """One recording: a table of what depends on k, and a compiled function."""
 
-    def __init__(self, step: Step, state: Any, *, branches: bool) -> None:
+    def __init__(self, step: Step, state: Any) -> None:
         self._kind = type(state)
         self._names = [f.name for f in dataclasses.fields(state)]
         self._names.remove("k")
-        recorded = _recorded(step, state, self._names, branches)
+        recorded = _recorded(step, state, self._names)
         self._constants, self._at_k, rest = _cut(recorded)
+        one = self._at_k(state.k)
+        self._dtypes = [t.dtype for t in one]
+        width = sum(t.numel() * t.element_size() for t in one)
+        self._count = max(1, min(TABLE_ROWS, TABLE_BYTES // width))
         self._rows: list[tuple[Tensor, ...]] = []
-        self._first = -1  # k of the state that the first row is for
+        self._first = 0  # k of the state that the first row is for
         tensors = [getattr(state, name).contiguous() for name in self._names]
-        self._fill(int(state.k), int(state.k) + 1)
-        examples = [*tensors, *self._rows[0][1:], *self._constants]
+        examples = [*tensors, *one[1:], *self._constants]
         with torch.no_grad():
             self._call: Any = torch._inductor.compile(
                 rest, examples, options={"compile_threads": 1}
             )
-            self._call(*examples)
 
-    def __call__(self, state: Any, end: int) -> Any:
+    def __call__(self, state: Any) -> Any:
         k = int(state.k)
         if not 0 <= k - self._first < len(self._rows):
-            self._fill(k, end)
+            self._fill(k)
         next_k, *at_k = self._rows[k - self._first]
         tensors = [getattr(state, name).contiguous() for name in self._names]
         found = self._call(*tensors, *at_k, *self._constants)
         return self._kind(k=next_k, **dict(zip(self._names, found, strict=True)))
 
-    def _fill(self, k: int, end: int) -> None:
-        """Evaluate the next rows of the table, from the state of iteration k on."""
-        width = sum(t.numel() * t.element_size() for t in self._at_k(torch.tensor(k)))
-        count = max(1, min(TABLE_ROWS, TABLE_BYTES // width, end - k))
-        columns = torch.func.vmap(self._at_k)(torch.arange(k, k + count))
-        self._first = k
+    def _fill(self, k: int) -> None:
+        """Evaluate the part of the table that k lies in.
+
+        The parts are the same for every run: vectorized, the last bit of a power
+        depends on its place, and a resumed run must agree with a whole one.
+        """
+        self._first = k - k % self._count
+        found = torch.func.vmap(self._at_k)(
+            torch.arange(self._first, self._first + self._count)
+        )
+        columns = [
+            column.to(dtype)  # which `vmap` may have promoted
+            for column, dtype in zip(found, self._dtypes, strict=True)
+        ]
         self._rows = list(zip(*(column.unbind(0) for column in columns), strict=True))
 
 
-def _recorded(
-    step: Step, state: Any, names: Sequence[str], branches: bool
-) -> fx.GraphModule:
+def _recorded(step: Step, state: Any, names: Sequence[str]) -> fx.GraphModule:
     """Record one step as operations on k and the other tensors of the state."""
     from torch.fx.experimental.proxy_tensor import make_fx  # imports the compiler too
 
@@ -187,20 +217,16 @@ def _recorded(
         found = [getattr(following, name).contiguous() for name in names]
         return [following.k, *found]
 
-    seen: set[int] = set()
-    tensors = []
-    for name in names:
-        tensor = getattr(state, name)
-        # The recorder tells tensors apart by identity: two fields must not be one.
-        tensors.append(tensor.clone() if id(tensor) in seen else tensor.contiguous())
-        seen.add(id(tensor))
     record = make_fx(
         flat,
         decomposition_table={aten.tanh.default: _tanh},
-        _error_on_data_dependent_ops=not branches,
+        tracing_mode="fake",  # on shapes alone, so that it takes no memory
+        _allow_non_fake_inputs=True,  # the data
     )
+    # The recorder tells tensors apart by identity: a field must be nothing else too.
+    own = [getattr(state, name).clone() for name in ("k", *names)]
     with torch.no_grad():
-        found: fx.GraphModule = record(state.k.clone(), *tensors)
+        found: fx.GraphModule = record(*own)
     found.graph.eliminate_dead_code()
     for node in found.graph.nodes:
         if torch.Tag.dynamic_output_shape in getattr(node.target, "tags", ()):
@@ -272,15 +298,68 @@ def _cut(
     return constants, fx.GraphModule(recorded, at_k), fx.GraphModule(recorded, rest)
 
 
-def _agree(ours: Any, theirs: Any) -> bool:
-    """Whether two states are the same up to rounding."""
-    for field in dataclasses.fields(theirs):
-        a, b = getattr(ours, field.name), getattr(theirs, field.name)
-        if not b.is_floating_point():
-            if not torch.equal(a, b):
-                return False
+def _shaken(state: Any) -> Any:
+    """A state a little off: at the start, fields are equal that later differ.
+
+    One too large for a copy is taken as it is.
+    """
+    names = [f.name for f in dataclasses.fields(state)]
+    rows = {n: v for n in names if (v := getattr(state, n)).is_floating_point()}
+    if sum(v.numel() * v.element_size() for v in rows.values()) > COPIED_UP_TO:
+        return state
+    shaken = {
+        name: value
+        + 0.01 * torch.linspace(i, 100, value.numel()).sin().to(value).view_as(value)
+        for i, (name, value) in enumerate(rows.items())
+    }
+    return dataclasses.replace(state, **shaken)
+
+
+def _is_made_of_tensors(state: Any) -> bool:
+    return dataclasses.is_dataclass(state) and all(
+        isinstance(getattr(state, f.name), Tensor) for f in dataclasses.fields(state)
+    )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Sketch:
+    """A tensor in a few numbers: every row projected, and how exact that can be.
+
+    Two whole states beside the one that a run holds would be the most it ever holds.
+    """
+
+    numbers: Tensor
+    shape: tuple[Any, ...]
+    error: float = 0.0
+
+
+def _sketch(state: Any, before: Any) -> dict[str, _Sketch]:
+    """Sketch a state; errors are measured against the step that was made."""
+    found = {}
+    for field in dataclasses.fields(state):
+        value, old = getattr(state, field.name), getattr(before, field.name)
+        shape = (value.dtype, *value.shape)
+        if not value.is_floating_point() or value.ndim < 2:
+            found[field.name] = _Sketch(value, shape)
             continue
-        scale = b.abs().max().clamp(min=1.0)
-        if not bool(((a - b).abs() <= AGREEMENT.get(b.dtype, 1e-2) * scale).all()):
-            return bool(~torch.isfinite(b).all())  # diverged: for the loop to find out
-    return True
+        rows = value.flatten(1)
+        weights = torch.linspace(1, 100, rows.shape[1]).cos().to(rows)
+        moved = float((value - old).abs().max())
+        largest = max(float(value.abs().max()), float(before.x.abs().max()))
+        rounding = ROUNDING * torch.finfo(value.dtype).eps * largest
+        error = (AGREEMENT * moved + rounding) * math.sqrt(rows.shape[1])
+        found[field.name] = _Sketch(rows @ weights, shape, error)
+    return found
+
+
+def _agree(ours: dict[str, _Sketch], theirs: dict[str, _Sketch]) -> bool:
+    """Whether two sketches are the same up to rounding; nan is for the loop to find."""
+    return all(
+        a.shape == b.shape
+        and (
+            bool(((a.numbers - b.numbers).abs() <= b.error).all())
+            or not (math.isfinite(b.error) and bool(torch.isfinite(b.numbers).all()))
+        )
+        for a, b in ((ours[name], theirs[name]) for name in theirs)
+    )

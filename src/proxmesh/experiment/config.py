@@ -135,8 +135,8 @@ class RunSection(Closed):
     threads: Annotated[int, Field(ge=1, le=1024, strict=True)] | None = None
     dtype: Literal["float32", "float64"] = "float32"
     device: str = "cpu"
-    vectorize: bool | Literal["auto", "vmap", "channels"] = "auto"
-    paired: bool | Literal["auto"] = "auto"
+    vectorize: Literal["auto", "vmap", "channels", True, False] = "auto"
+    paired: Literal["auto", True, False] = "auto"
 
 
 class Config(Closed):

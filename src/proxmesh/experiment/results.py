@@ -46,6 +46,7 @@ class Result:
     state: Any  # the last finite state, to go on from
     problem: Any
     means: Mapping[str, Tensor] = field(repr=False)  # averages over agents, [p] each
+    compiled: bool = False  # whether its steps were; going on from it does the same
 
     @property
     def final(self) -> dict[str, float]:

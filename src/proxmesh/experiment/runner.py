@@ -22,7 +22,7 @@ from proxmesh.experiment.arguments import (
     require_start,
     require_width,
 )
-from proxmesh.experiment.compiling import CompiledStep, compiled, pays_off
+from proxmesh.experiment.compiling import compiled, pays_off
 from proxmesh.experiment.divergence import BLOW_UP, is_sound, post_mortem
 from proxmesh.experiment.keeping import LastGood
 from proxmesh.experiment.ledger import Ledger
@@ -112,7 +112,7 @@ def solve(
     callbacks, observer
         ``callback(row, state)`` is called after every evaluation but the first; when
         one returns True the run stops with the outcome `target reached`. The observer
-        watches every step and row.
+        is told every row, and a few times a second how far the run is.
     compile
         Compile the whole step first: True, False, or ``"auto"``, when a run of this
         length is likely to win more time than that takes. Results agree to rounding;
@@ -141,7 +141,9 @@ def solve(
     """
     require_whole("", 1, steps=steps, eval_every=eval_every)
     every = max(1, steps // DEFAULT_EVALUATIONS) if eval_every is None else eval_every
-    state = state.state if isinstance(state, Result) else state
+    if isinstance(state, Result):
+        compile = state.compiled if compile == "auto" else compile  # noqa: A001
+        state = state.state
     if compile not in {True, False, "auto"}:
         raise unknown("value", compile, ["True", "False", "auto"], "`compile`")
     require_start(state, x0)
@@ -163,14 +165,16 @@ def solve(
 
     if compile == "auto":
         compile = pays_off(algorithm, problem, steps)  # noqa: A001
-    fast: Step = step
-    if compile:
-        fast = compiled(step, state, algorithm, end=int(state.k) + steps)
-        if observer is not None and isinstance(fast, CompiledStep):
-            observer.on_compile(fast.seconds)
+    fast = compiled(algorithm, problem, world, state) if compile else None
+    if fast is not None and observer is not None:
+        observer.on_compile(fast.seconds)
+    if config is not None and "run" in config:
+        mode = "off" if fast is None else "on"  # what the run is really made with
+        config = {**config, "run": {**config["run"], "compile": mode}}
 
     run = _Run(
-        step=fast,
+        step=fast or step,
+        compiled=fast is not None,
         algorithm=algorithm,
         problem=problem,
         world=world,
@@ -218,6 +222,7 @@ class _Run:
     """One run in progress."""
 
     step: Step
+    compiled: bool
     algorithm: Algorithm[Any]
     problem: Problem
     world: World
@@ -356,6 +361,7 @@ class _Run:
             message=message,
             state=state,
             problem=self.problem,
+            compiled=self.compiled,
             means={
                 name: self.world.reduce(getattr(state, name), "mean")
                 for name in ("x", "sparse")

@@ -61,8 +61,9 @@ class _Conv2d(torch.autograd.Function):
         weight = _batched(weight, in_dims[1], agents).flatten(0, 1)
         if bias is not None:
             bias = _batched(bias, in_dims[2], agents).flatten(0, 1)
-        if in_dims[0] is not None:  # else all agents see the same images
-            x, groups = _in_channels(x, in_dims[0]), groups * agents
+        if in_dims[0] is not None or groups > 1:
+            x = _in_channels(_batched(x, in_dims[0], agents), 0)
+            groups = groups * agents  # else all agents see the same images
         found: Any = functional.conv2d(
             x.contiguous(memory_format=torch.channels_last),
             weight.contiguous(memory_format=torch.channels_last),

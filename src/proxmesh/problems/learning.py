@@ -386,11 +386,12 @@ class LearningProblem:
     # -- all agents at once ----------------------------------------------------------
 
     def in_way(
-        self, vectorize: Literal["vmap", "channels"] | bool, paired: bool
+        self, vectorize: Literal["vmap", "channels"], paired: bool
     ) -> "LearningProblem":
-        """The same problem with its gradients taken in another way."""
+        """The same problem with its gradients taken together in another way."""
         other = copy.copy(self)
         other._vectorize, other._paired, other._all = vectorize, paired, None
+        other._stackable = True
         return other
 
     @property
@@ -438,7 +439,8 @@ class LearningProblem:
 
         trials = {name: trial(*choice) for name, choice in ready.items()}
         shapes = [tuple(t.shape) for t in (x, batch.targets, *batch.inputs)]
-        return fastest(trials, repr(self._model), self.dtype, shapes)
+        facts = (self.dtype, self.device, self.chunk_size, self._loss, shapes)
+        return fastest(trials, repr(self._model), *map(str, facts))
 
     def _can_stack(self) -> bool:
         if self._vectorize != "auto":

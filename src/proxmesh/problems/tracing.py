@@ -39,8 +39,10 @@ class Traced:
         """Call the function, by its recording if there is one."""
         if torch.compiler.is_compiling():  # which records by itself
             return self._function(*tensors)
-        key = tuple((t.shape, t.dtype, t.device) for t in tensors)
+        key = tuple((t.shape, t.stride(), t.dtype, t.device) for t in tensors)
         recorded = self._recorded.get(key)
+        if recorded is None and any(type(t) is not Tensor for t in tensors):
+            return self._function(*tensors)  # shapes without numbers: not for keeps
         if recorded is None:
             recorded = self._recorded[key] = self._record(*tensors)
         return recorded(*tensors)
@@ -67,7 +69,8 @@ class Recorder(TorchDispatchMode):
         self.graph = fx.Graph()
         self.constants = torch.nn.Module()
         self._nodes: dict[int, fx.Node] = {}
-        self._kept: list[Tensor] = []  # a number of a tensor is its own while it lives
+        self._kept: list[Tensor] = []  # the id of a tensor is its own while it lives
+        self._given: set[int] = set()  # memory that the function did not make itself
 
     @staticmethod
     def of(
@@ -78,6 +81,7 @@ class Recorder(TorchDispatchMode):
         own = [tensor.view_as(tensor) for tensor in tensors]
         for i, tensor in enumerate(own):
             recorder._know(tensor, recorder.graph.placeholder(f"x{i}"))
+            recorder._given.add(_memory(tensor))
         with recorder:
             found = function(*own)
         recorder.graph.output(recorder._node(found))
@@ -97,6 +101,8 @@ class Recorder(TorchDispatchMode):
         if torch.Tag.data_dependent_output in func.tags:
             raise TypeError(f"`{func}` turns a tensor into a number")
         kwargs = kwargs or {}
+        if func._schema.is_mutable:
+            self._refuse_to_change_what_is_given(func, args, kwargs)
         given = fx.node.map_aggregate((args, kwargs), self._node)
         found = func(*args, **kwargs)
         node = self.graph.call_function(func, *given)
@@ -107,6 +113,19 @@ class Recorder(TorchDispatchMode):
                 if isinstance(part, Tensor):
                     self._know(part, self.graph.call_function(getitem, (node, i)))
         return found
+
+    def _refuse_to_change_what_is_given(
+        self, func: Any, args: Any, kwargs: Any
+    ) -> None:
+        """A replay would change it again."""
+        for i, argument in enumerate(func._schema.arguments):
+            if argument.alias_info is None or not argument.alias_info.is_write:
+                continue
+            value = args[i] if i < len(args) else kwargs.get(argument.name)
+            if isinstance(value, Tensor) and (
+                id(value) not in self._nodes or _memory(value) in self._given
+            ):
+                raise TypeError(f"`{func}` changes a tensor from outside")
 
     def _know(self, tensor: Tensor, node: fx.Node) -> None:
         node.meta["shape"] = tuple(tensor.shape)
@@ -120,8 +139,13 @@ class Recorder(TorchDispatchMode):
         if id(value) not in self._nodes:
             name = f"constant{len(self._kept)}"
             self.constants.register_buffer(name, value)
+            self._given.add(_memory(value))
             self._know(value, self.graph.get_attr(name))
         return self._nodes[id(value)]
+
+
+def _memory(tensor: Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
 
 
 def turn_products(recorded: fx.GraphModule) -> None:
