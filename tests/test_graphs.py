@@ -73,6 +73,7 @@ def test_sparse_and_dense_matrices_are_the_same(
     assert isinstance(expected.laplacian, np.ndarray)
     assert isinstance(expected.mixing, np.ndarray)
     monkeypatch.setattr(graphs, "DENSE_UP_TO", 0)
+    monkeypatch.setattr(graphs, "DENSE_FROM", 2.0)
     found = small_graph(kind)
     assert not isinstance(found.laplacian, np.ndarray)
     assert not isinstance(found.mixing, np.ndarray)
@@ -98,6 +99,7 @@ def test_sparse_and_dense_spectra_agree(
 ) -> None:
     expected = small_graph(kind)
     monkeypatch.setattr(graphs, "DENSE_UP_TO", 0)
+    monkeypatch.setattr(graphs, "DENSE_FROM", 2.0)
     found = small_graph(kind)
     assert found.algebraic_connectivity == pytest.approx(
         expected.algebraic_connectivity, abs=SPECTRAL
@@ -125,6 +127,7 @@ def test_the_largest_modulus_may_be_a_negative_eigenvalue(
     edges = [(i, j) for i in range(3) for j in range(3, 6)]
     assert graphs.from_edges(edges).mixing_lambda == pytest.approx(0.5, abs=SPECTRAL)
     monkeypatch.setattr(graphs, "DENSE_UP_TO", 0)
+    monkeypatch.setattr(graphs, "DENSE_FROM", 2.0)
     assert graphs.from_edges(edges).mixing_lambda == pytest.approx(0.5, abs=SPECTRAL)
 
 

@@ -52,8 +52,11 @@ __all__ = [
     "watts_strogatz",
 ]
 
-DENSE_UP_TO = 256
-"""Agents up to which matrices are dense: above, a sparse product is faster."""
+DENSE_UP_TO = 64
+"""Agents up to which matrices are always dense."""
+
+DENSE_FROM = 0.2
+"""Share of entries that are not 0 from which a dense product is faster."""
 
 REDRAWS = 100
 """Draws of a random graph with default density before giving up on connectivity."""
@@ -142,7 +145,7 @@ class Graph:
 
     @cached_property
     def laplacian(self) -> Matrix:
-        """L = D - Adj; dense up to `DENSE_UP_TO` agents, sparse above.
+        """L = D - Adj; dense for few agents or many edges, else sparse.
 
         Examples
         --------
@@ -188,7 +191,8 @@ class Graph:
         return float(max(np.sort(top)[0], -low[0]))
 
     def _stored(self, matrix: "sparse.csr_array[np.float64]") -> Matrix:
-        return matrix.toarray() if self.n <= DENSE_UP_TO else matrix
+        dense = self.n <= DENSE_UP_TO or matrix.nnz > DENSE_FROM * self.n**2
+        return matrix.toarray() if dense else matrix
 
 
 Build = TypeVar("Build", bound=Callable[..., Graph])

@@ -181,6 +181,7 @@ def test_counting_network_shows_the_facts_of_the_wrapped_one() -> None:
 @pytest.mark.parametrize("kind", GRAPH_KINDS)
 def test_products_of_sparse_graphs(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphs, "DENSE_UP_TO", 0)
+    monkeypatch.setattr(graphs, "DENSE_FROM", 2.0)
     graph = small_graph(kind)
     assert not isinstance(graph.laplacian, np.ndarray)
     x = rows(graph.n)
@@ -204,6 +205,7 @@ def test_several_vectors_travel_together(
     dense: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(graphs, "DENSE_UP_TO", 100 if dense else 0)
+    monkeypatch.setattr(graphs, "DENSE_FROM", 2.0)
     world = connect(graphs.star(5))
     a, b = rows(5), rows(5).exp()
     together = world.exchange(torch.stack([a, b], dim=1))

@@ -193,7 +193,7 @@ def test_auto_takes_a_way_and_says_which() -> None:
     assert problem.stacked.way in {"vmap", "channels"}
     assert problem_of(made("plain"), "auto", paired=False).paired is False
     assert problem_of(made("plain"), True).stacked.way == "vmap"
-    with pytest.raises(pm.InputError, match="unknown value `chanels`"):
-        problem_of(made("plain"), "chanels")
+    with pytest.raises(pm.InputError, match="unknown value `channel`"):
+        problem_of(made("plain"), "channel")
     with pytest.raises(pm.InputError, match="`paired`"):
         problem_of(made("plain"), "vmap", paired="twice")
