@@ -117,6 +117,28 @@ def test_a_compiled_run_repeats_and_resumes_bit_for_bit() -> None:
         assert torch.equal(whole.state.x, rest.state.x)
 
 
+def test_what_follows_from_k_does_not_depend_on_where_a_run_began(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A power may differ in its last bit: vectorized, or left over at the end."""
+    monkeypatch.setattr(compiling, "TABLE_ROWS", 21)  # sixteen and five
+    _, fast, _ = stepper(pm.HSMADMM(), problem_of(), pm.graphs.ring(AGENTS))
+    (graph,) = fast._graphs.values()
+
+    def values(begin: int) -> list[Tensor]:
+        """The table's values of one k after another, of a run that starts there."""
+        found, graph._rows = [], []
+        for k in range(begin, 1000):
+            if not 0 <= k - graph._first < len(graph._rows):
+                graph._fill(k)
+            row = graph._rows[k - graph._first]
+            found.append(torch.stack([t.double().sum() for t in row]))
+        return found[50 - begin :]
+
+    whole = torch.stack(values(0))
+    assert all(torch.equal(whole, torch.stack(values(k))) for k in (3, 14, 41))
+
+
 def test_images_compile_packed_and_in_channels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "LARGE", 1)
     torch.manual_seed(0)

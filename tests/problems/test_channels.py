@@ -1,3 +1,4 @@
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -185,6 +186,22 @@ def test_a_cache_that_cannot_be_written_or_read_costs_nothing(
     monkeypatch.setattr(calibrating, "cache_folder", lambda: tmp_path)
     (tmp_path / calibrating.FILE).write_text("{broken")
     assert fastest(ways, "task") in ways
+
+
+@pytest.mark.usefixtures("_own_cache")
+def test_a_model_is_recognized_in_another_process(tmp_path: Any) -> None:
+    """Nothing that it is recognized by may be an address in memory."""
+    for _ in range(2):
+        torch.manual_seed(1)
+        x, y = torch.randn(6, 2, 10, 10), torch.arange(6) % 3
+
+        def loss(outputs: Tensor, targets: Tensor) -> Tensor:  # made anew every time
+            return functional.cross_entropy(outputs, targets)
+
+        problem = pm.LearningProblem(made("plain"), loss, [(x, y)] * 2, batch_size=4)
+        assert problem.stacked.way in {"vmap", "channels"}
+        kept = json.loads((tmp_path / calibrating.FILE).read_text())
+        assert len(kept) == 1
 
 
 @pytest.mark.usefixtures("_own_cache")

@@ -63,11 +63,11 @@ def pays_off(algorithm: Algorithm[Any], problem: Any, steps: int) -> bool:
     A rule, not a measurement: the same run must be made in the same way every time.
     Convolutions are the library's own and gain nothing.
     """
-    facts = ("p", "agents", "batch_size", "num_samples", "convolves")
+    facts = ("p", "agents", "batch_size", "convolves", "device")
     if any(getattr(problem, fact, None) is None for fact in facts):
         return False  # not one of ours: it may not be what a recording takes it for
-    if problem.convolves:
-        return False
+    if problem.convolves or problem.device.type != "cpu":
+        return False  # tried and tested on CPUs alone
     samples = len(problem.agents) * problem.batch_size * algorithm.cost(1).gradients
     saved = SAVED_SECONDS + SAVED_SECONDS_OF_WORK * samples * problem.p
     return bool(steps * saved > COMPILE_SECONDS)

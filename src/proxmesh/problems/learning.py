@@ -14,7 +14,7 @@ from proxmesh.problems.calibrating import fastest
 from proxmesh.problems.channels import has_images
 from proxmesh.problems.layout import Layout
 from proxmesh.problems.modules import refuse_stateful
-from proxmesh.problems.probing import Loss, fits_as_classifier
+from proxmesh.problems.probing import Loss, fits_as_classifier, name_of
 from proxmesh.problems.regularizers import NoRegularizer, bound
 from proxmesh.problems.sampling import Sampler, derived_seed
 from proxmesh.problems.shards import (
@@ -439,7 +439,7 @@ class LearningProblem:
 
         trials = {name: trial(*choice) for name, choice in ready.items()}
         shapes = [tuple(t.shape) for t in (x, batch.targets, *batch.inputs)]
-        facts = (self.dtype, self.device, self.chunk_size, self._loss, shapes)
+        facts = (self.dtype, self.device, self.chunk_size, name_of(self._loss), shapes)
         return fastest(trials, repr(self._model), *map(str, facts))
 
     def _can_stack(self) -> bool:

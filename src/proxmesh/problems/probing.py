@@ -12,7 +12,7 @@ from proxmesh.errors import InputError
 from proxmesh.problems.layout import Layout
 from proxmesh.problems.shards import Samples
 
-__all__ = ["Loss", "fits_as_classifier"]
+__all__ = ["Loss", "fits_as_classifier", "name_of"]
 
 Loss: TypeAlias = Any
 """``loss(outputs, targets)``, a 0-d tensor, the mean over samples."""
@@ -43,8 +43,8 @@ def fits_as_classifier(
             )
     if not torch.allclose(value, doubled, rtol=1e-3, atol=1e-5):
         raise InputError(
-            f"loss `{_name(loss)}` must be the mean over samples, but a doubled batch "
-            f"changes it from {value.item():.4g} to {doubled.item():.4g}. "
+            f"loss `{name_of(loss)}` must be the mean over samples, but a doubled "
+            f"batch changes it from {value.item():.4g} to {doubled.item():.4g}. "
             'Use `reduction="mean"`.'
         )
     if test is not None:
@@ -72,15 +72,15 @@ def _tried(model: nn.Module, loss: Loss, few: Samples) -> tuple[Tensor, Tensor]:
         shapes = ", ".join(str(tuple(x.shape)) for x in few.inputs)
         reason = str(error).strip().splitlines()[0].rstrip(".")
         raise InputError(
-            f"model `{type(model).__name__}` with loss `{_name(loss)}` does not fit "
-            f"the samples (inputs {shapes}, targets {tuple(few.targets.shape)} "
+            f"model `{type(model).__name__}` with loss `{name_of(loss)}` does not "
+            f"fit the samples (inputs {shapes}, targets {tuple(few.targets.shape)} "
             f"{few.targets.dtype}): {reason}."
         ) from error
     if not isinstance(value, Tensor) or value.ndim:
         got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else value
         raise InputError(
-            f"loss `{_name(loss)}` must return one number, the mean over samples, got "
-            f'{got}. Use `reduction="mean"`.'
+            f"loss `{name_of(loss)}` must return one number, the mean over samples, "
+            f'got {got}. Use `reduction="mean"`.'
         )
     return outputs, value
 
@@ -94,7 +94,8 @@ def _check_labels(name: str, labels: Tensor, classes: int) -> None:
         )
 
 
-def _name(function: Any) -> str:
+def name_of(function: Any) -> str:
+    """What a loss is called, the same in every process."""
     if isinstance(function, partial):
         function = function.func
     return getattr(function, "__name__", type(function).__name__)
