@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from proxmesh.algorithms import ProxSGD as ProxSGD
     from proxmesh.algorithms import ProxSTORM as ProxSTORM
     from proxmesh.errors import InputError as InputError
+    from proxmesh.errors import LostRankError as LostRankError
     from proxmesh.errors import Notice as Notice
     from proxmesh.experiment import Outcome as Outcome
     from proxmesh.experiment import Result as Result
@@ -55,6 +56,7 @@ _HOMES = {
     "Cost": "proxmesh.types",
     "Graph": "proxmesh.graphs",
     "InputError": "proxmesh.errors",
+    "LostRankError": "proxmesh.errors",
     "Notice": "proxmesh.errors",
     "Outcome": "proxmesh.experiment",
     "Result": "proxmesh.experiment",

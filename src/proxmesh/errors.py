@@ -3,11 +3,33 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["InputError", "Notice", "unknown"]
+__all__ = ["InputError", "LostRankError", "Notice", "unknown"]
 
 
 class InputError(ValueError):
     """Something the user gave cannot be used; the message is one line and complete."""
+
+
+class LostRankError(RuntimeError):
+    """A process of a distributed run died, froze or cannot be reached.
+
+    Parameters
+    ----------
+    what
+        Which ranks with which agents, and what is known about them.
+    remedy
+        What to do.
+    """
+
+    def __init__(self, what: str, remedy: str) -> None:
+        super().__init__(what, remedy)
+        self.what = what
+        self.remedy = remedy
+        self.iteration: int | None = None  # the last finished one here, if known
+
+    def __str__(self) -> str:
+        when = "" if self.iteration is None else f" after iteration {self.iteration}"
+        return f"{self.what}{when}. {self.remedy}"
 
 
 class Notice(UserWarning):

@@ -5,7 +5,7 @@ Everything is taken at the average ``x_mean`` of the agents' models, except `con
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import torch
@@ -20,6 +20,7 @@ __all__ = [
     "density",
     "kkt_residual",
     "measure",
+    "measure_alone",
 ]
 
 COLUMNS: Mapping[str, str] = {
@@ -44,6 +45,7 @@ COLUMNS: Mapping[str, str] = {
 
 HIGHER_IS_BETTER = frozenset({"train_accuracy", "test_accuracy"})
 NONZERO = 1e-6
+DOUBLE = torch.float64
 
 Metric: TypeAlias = Callable[[Any, Any], float]
 """A user's own column: ``metric(state, problem) -> number``."""
@@ -56,7 +58,12 @@ def measure(
     own: Mapping[str, Metric] | None = None,
     kkt: bool = True,
 ) -> dict[str, float]:
-    """Evaluate a state; only this process's agents are looked at, then reduced."""
+    """Evaluate a state: every process looks at its agents, then reduces.
+
+    What crosses a process boundary here are means, sums and the average model. The test
+    set is the root's. A user's own column is the mean of what the agents' processes
+    return.
+    """
     x = state.x
     x_mean = world.reduce(x, "mean")
     consensus = world.reduce((x - x_mean).square().sum(1), "sum").item()
@@ -77,7 +84,7 @@ def measure(
             row["objective"] = row["train_loss"] + penalty if known else math.nan
     for name, values in found.metrics.items():
         row[name] = world.reduce(values, "mean").item()
-    if hasattr(problem, "test"):
+    if world.is_root and hasattr(problem, "test"):
         row.update(problem.test(x_mean))
     sparse = getattr(state, "sparse", x)
     row["density_y"] = world.reduce(density(sparse), "mean").item()
@@ -85,8 +92,31 @@ def measure(
     if residual is not None:
         row["kkt"] = world.reduce(residual, "sum").item()
     for name, metric in (own or {}).items():
-        row[name] = float(metric(state, problem))
-    return row
+        value = torch.full((len(x),), float(metric(state, problem)), dtype=DOUBLE)
+        row[name] = world.reduce(value, "mean").item()
+    return world.share(row)
+
+
+def measure_alone(
+    state: State, problem: Problem, agents: Sequence[int]
+) -> list[dict[str, float]]:
+    """Evaluate each local agent at its own model, with nothing reduced or sent."""
+    x = state.x
+    found = _evaluated(problem, x)
+    columns: dict[str, Tensor] = {"density": density(x)}
+    if found.grad is not None:
+        gap = x - problem.prox(x - found.grad, 1.0)
+        columns["norm"] = gap.square().sum(1)
+    if found.loss is not None:
+        columns["train_loss"] = found.loss
+    columns |= found.metrics
+    rows = []
+    for i, agent in enumerate(agents):
+        row = {name: values[i].item() for name, values in columns.items()}
+        if hasattr(problem, "test"):
+            row.update(problem.test(x[i]))
+        rows.append({"agent": agent, **row})
+    return rows
 
 
 def density(x: Tensor) -> Tensor:

@@ -80,6 +80,11 @@ class World(Network, Protocol):
     """What runner and metrics see of the engine; algorithms never do."""
 
     @property
+    def engine(self) -> str:
+        """Name of the engine: simulated, mpi or torch."""
+        ...
+
+    @property
     def agents(self) -> tuple[int, ...]:
         """Ids of the agents that this process holds."""
         ...
@@ -96,6 +101,18 @@ class World(Network, Protocol):
 
     def reduce(self, x: Tensor, op: Reduction) -> Tensor:
         """Reduce rows over all agents of the network, dropping dim 0."""
+        ...
+
+    def share(self, numbers: Mapping[str, Any]) -> dict[str, Any]:
+        """The root's numbers and words, told to every process."""
+        ...
+
+    def agree(self, facts: Mapping[str, str]) -> None:
+        """Refuse to start when a process was started with other facts."""
+        ...
+
+    def farewell(self, reason: str) -> None:
+        """Tell the other processes why this one goes."""
         ...
 
 

@@ -14,11 +14,14 @@ from proxmesh.types import World
 __all__ = [
     "require_callable",
     "require_columns",
+    "require_evaluation",
     "require_metrics",
     "require_parts",
     "require_start",
     "require_width",
 ]
+
+EVALUATIONS = ("mean", "local")
 
 
 def require_parts(problem: Any, algorithm: Any) -> None:
@@ -70,6 +73,19 @@ def require_metrics(target: Any, own: Mapping[str, Metric]) -> None:
             raise unknown("metric", name, [*COLUMNS, *own], of="`target`")
         if not (isinstance(value, int | float) and math.isfinite(value)):
             raise InputError(f"`target` of `{name}` must be a number, got {value}.")
+
+
+def require_evaluation(
+    evaluation: str, target: Mapping[str, float], own: Mapping[str, Metric]
+) -> None:
+    """Refuse an unknown way to evaluate, or numbers of all agents without a mean."""
+    if evaluation not in EVALUATIONS:
+        raise unknown("evaluation", evaluation, EVALUATIONS)
+    if evaluation == "local" and (target or own):
+        raise InputError(
+            "`evaluation` is `local`, so no number of the whole network is known: "
+            "leave `target` and `metrics` out, or evaluate at the `mean`."
+        )
 
 
 def require_columns(target: Mapping[str, float], columns: Sequence[str]) -> None:

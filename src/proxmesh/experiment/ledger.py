@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, final
 
+import torch
 from torch import Tensor
 
 from proxmesh.types import Algorithm, World
@@ -30,7 +31,7 @@ class Ledger:
         ledger = Ledger(
             algorithm=algorithm,
             batch_size=getattr(problem, "batch_size", 1),
-            shard_size=getattr(problem, "num_samples", len(x)) / len(x),
+            shard_size=_mean_shard(problem, world, len(x)),
             vector_bytes=x.shape[1] * x.element_size() * world.num_links,
         )
         for iteration in range(k + 1):
@@ -51,3 +52,9 @@ class Ledger:
             "vectors_sent": self.vectors,
             "bytes_sent": self.vectors * self.vector_bytes,
         }
+
+
+def _mean_shard(problem: Any, world: World, agents: int) -> float:
+    samples = getattr(problem, "num_samples", agents)
+    counts = torch.full((agents,), samples / agents, dtype=torch.float64)
+    return world.reduce(counts, "mean").item()

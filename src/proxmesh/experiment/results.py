@@ -23,7 +23,7 @@ from proxmesh.metrics import COLUMNS
 __all__ = ["Outcome", "Result", "RunFolder", "machine", "table"]
 
 
-COUNTS = ("iteration", "gradients", "vectors_sent", "bytes_sent")
+COUNTS = ("agent", "iteration", "gradients", "vectors_sent", "bytes_sent")
 
 
 class Outcome(StrEnum):
@@ -107,6 +107,7 @@ class RunFolder:
     """config.toml, history.csv, summary.json and the models of one run."""
 
     path: Path
+    by_agent: bool = False  # `--eval local`: every rank writes its agents' own files
 
     HOLDS_A_RUN = ("config.toml", "history.csv", "summary.json")
     FAILURE = "failed.txt"
@@ -140,6 +141,12 @@ class RunFolder:
             ) from error
         return RunFolder(path)
 
+    @staticmethod
+    def of_agents(path: Path) -> "RunFolder":
+        """The folder for what each agent reports of itself, on its own machine."""
+        (path / "agents").mkdir(parents=True, exist_ok=True)
+        return RunFolder(path, by_agent=True)
+
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Write the complete config, which reruns the run exactly."""
         (self.path / "config.toml").write_text(tomli_w.dumps(without_empty(config)))
@@ -147,20 +154,34 @@ class RunFolder:
     def append(self, row: Mapping[str, float], columns: list[str]) -> None:
         """Add a row to history.csv at once, so that a crash loses nothing."""
         file = self.path / "history.csv"
+        if self.by_agent:
+            file = self.path / "agents" / f"{row['agent']}.csv"
         line = table([row], columns)
         line.to_csv(file, mode="a", header=not file.exists(), index=False)
 
-    def write_result(self, result: Result) -> None:
+    def write_result(self, result: Result, summary: bool = True) -> None:
         """Write what is known at the end; the summary last: with it a run is whole."""
-        result.history.to_csv(self.path / "history.csv", index=False)
+        if self.by_agent:
+            self._write_agents(result)
+        else:
+            result.history.to_csv(self.path / "history.csv", index=False)
         for name in ("model", "sparse_model"):
             module = getattr(result, name)
             if module is not None:
                 save_model(module, str(self.path / f"{name}.safetensors"))
-        summary = json.dumps(result.summary(), indent=2, allow_nan=False)
-        written = self.path / "summary.json.new"
-        written.write_text(summary + "\n")
-        written.replace(self.path / "summary.json")
+        if summary:
+            text = json.dumps(result.summary(), indent=2, allow_nan=False)
+            written = self.path / "summary.json.new"
+            written.write_text(text + "\n")
+            written.replace(self.path / "summary.json")
+
+    def _write_agents(self, result: Result) -> None:
+        """Each agent's own model, where the problem can make one."""
+        if not hasattr(result.problem, "module"):
+            return
+        for agent, row in zip(result.problem.agents, result.state.x, strict=True):
+            file = self.path / "agents" / f"{agent}.safetensors"
+            save_model(result.problem.module(row), str(file))
 
     @staticmethod
     def write_failure(path: Path, reason: str) -> None:
@@ -192,6 +213,6 @@ def machine() -> dict[str, Any]:
 
 
 def ordered(names: list[str]) -> list[str]:
-    """Sort columns as documented, own ones last."""
-    known = [name for name in COLUMNS if name in names]
-    return known + [name for name in names if name not in COLUMNS]
+    """Sort columns as documented, whose they are first, own ones last."""
+    known = [name for name in ("agent", *COLUMNS) if name in names]
+    return known + [name for name in names if name not in known]

@@ -1,10 +1,11 @@
 """The one loop: step, evaluate now and then, stop for a reason."""
 
 import contextlib
+import hashlib
 import math
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, final
@@ -13,10 +14,11 @@ import networkx as nx
 import torch
 
 from proxmesh.checks import require_whole
-from proxmesh.errors import InputError, Notice, unknown
+from proxmesh.errors import InputError, LostRankError, Notice, unknown
 from proxmesh.experiment.arguments import (
     require_callable,
     require_columns,
+    require_evaluation,
     require_metrics,
     require_parts,
     require_start,
@@ -27,16 +29,18 @@ from proxmesh.experiment.divergence import BLOW_UP, is_sound, post_mortem
 from proxmesh.experiment.keeping import LastGood
 from proxmesh.experiment.ledger import Ledger
 from proxmesh.experiment.machine import reuse_large_blocks
+from proxmesh.experiment.patience import Patience
 from proxmesh.experiment.results import Outcome, Result, RunFolder, ordered, table
 from proxmesh.graphs import Graph
-from proxmesh.metrics import HIGHER_IS_BETTER, Metric, measure
-from proxmesh.network import connect
+from proxmesh.metrics import HIGHER_IS_BETTER, Metric, measure, measure_alone
+from proxmesh.network import TIMEOUT, connect
 from proxmesh.types import Algorithm, Problem, World
 
 __all__ = ["Callback", "Observer", "solve"]
 
 DEFAULT_EVALUATIONS = 40
 SECONDS_BETWEEN_GLANCES = 0.05
+SIZES = ("stationarity", "consensus", "norm", "density")  # the first tells a blow-up
 
 Callback: TypeAlias = Callable[[Mapping[str, float], Any], bool | None]
 """``callback(row, state)`` after every evaluation; returning True stops the run."""
@@ -72,8 +76,10 @@ def solve(
     state: Any = None,
     x0: torch.Tensor | None = None,
     init: str = "same",
-    engine: str = "auto",
+    engine: str | World = "auto",
+    timeout: float = TIMEOUT,
     eval_every: int | None = None,
+    evaluation: Literal["mean", "local"] = "mean",
     target: Mapping[str, float] | None = None,
     metrics: Mapping[str, Metric] | None = None,
     kkt: bool = True,
@@ -97,16 +103,21 @@ def solve(
         and traffic go on, the clock starts anew.
     x0, init
         Initial rows, or how the problem makes them: ``"same"`` or ``"different"``.
-    engine
-        See `proxmesh.connect`.
+    engine, timeout
+        See `proxmesh.connect`; or a world that it returned.
     eval_every
         Iterations between evaluations; a fortieth of `steps` if not given.
+    evaluation
+        ``"mean"``: at the average model, which takes reductions over all agents.
+        ``"local"``: each agent at its own model, with nothing reduced; the history has
+        a row for each agent of this process, and there is no average model.
     target
         Stop at the first evaluation after the start where a column has reached a
         value, such as ``{"stationarity": 1e-3}``; accuracies come from below. Of
         several targets one is enough.
     metrics
-        Own columns, ``name -> f(state, problem)``; f sees this process's agents.
+        Own columns, ``name -> f(state, problem)``; f sees this process's agents, and
+        the column is the mean of what the agents' processes find.
     kkt
         Evaluate the KKT residual too, one more pass over the training data.
     callbacks, observer
@@ -116,10 +127,10 @@ def solve(
     compile
         Compile the whole step first: True, False, or ``"auto"``, when a run of this
         length is likely to win more time than that takes. Results agree to rounding;
-        say True or False where they must agree to the bit.
+        say True or False where they must agree to the bit. Simulated engine only.
     out, config, force
         Run folder to write as the run goes, the config to keep in it, and whether to
-        overwrite a run that is there.
+        overwrite a run that is there. In a distributed run the root writes it.
 
     Returns
     -------
@@ -150,47 +161,68 @@ def solve(
     require_callable(metrics or {}, callbacks)
     require_parts(problem, algorithm)
     require_metrics(target or {}, metrics or {})
-    if out is not None:
-        RunFolder.require_free(Path(out), force)
+    require_evaluation(evaluation, target or {}, metrics or {})
     rows = x0 if state is None else state.x
-    world, problem = _joined(problem, graph, engine, rows)
-    if rows is not None:
-        require_width(rows, problem, world, "x0" if state is None else "state.x")
-    if state is None:
-        state = algorithm.init(problem.x0(init) if x0 is None else x0, problem, world)
-    reuse_large_blocks(state.x)
+    world = _joined(problem, graph, engine, rows, timeout)
+    with _telling(world):
+        if out is not None and world.is_root:
+            RunFolder.require_free(Path(out), force)
+        problem = _local(problem, world)
+        if x0 is not None and len(x0) == world.n:
+            rows = x0[list(world.agents)]
+        start = _start(problem, init) if rows is None else rows
+        require_width(start, problem, world, "x0" if state is None else "state.x")
+        world.agree(
+            {
+                "algorithm": repr(algorithm),
+                **_facts(problem, start, init if rows is None else ""),
+                "start": f"iteration {0 if state is None else int(state.k)}",
+                "run": f"steps={steps}, eval_every={every}, evaluation={evaluation}, "
+                f"target={dict(target or {})}, kkt={kkt}, "
+                f"metrics={sorted(metrics or {})}, callbacks={len(callbacks)}",
+            }
+        )
+        if state is None:
+            state = algorithm.init(start, problem, world)
+        del start
+        reuse_large_blocks(state.x)
 
-    def step(current: Any) -> Any:
-        return algorithm.step(current, problem, world)
+        def step(current: Any) -> Any:
+            return algorithm.step(current, problem, world)
 
-    if compile == "auto":
-        compile = pays_off(algorithm, problem, steps)  # noqa: A001
-    fast = compiled(algorithm, problem, world, state) if compile else None
-    if fast is not None and observer is not None:
-        observer.on_compile(fast.seconds)
-    if config is not None and "run" in config:
-        mode = "off" if fast is None else "on"  # what the run is really made with
-        config = {**config, "run": {**config["run"], "compile": mode}}
+        if world.engine != "simulated":
+            compile = False  # noqa: A001 - messages cannot be compiled
+        elif compile == "auto":
+            compile = pays_off(algorithm, problem, steps)  # noqa: A001
+        fast = compiled(algorithm, problem, world, state) if compile else None
+        if fast is not None and observer is not None:
+            observer.on_compile(fast.seconds)
+        if config is not None and "run" in config:
+            mode = "off" if fast is None else "on"  # what the run is really made with
+            config = {**config, "run": {**config["run"], "compile": mode}}
 
-    run = _Run(
-        step=fast or step,
-        compiled=fast is not None,
-        algorithm=algorithm,
-        problem=problem,
-        world=world,
-        ledger=Ledger.up_to(int(state.k), algorithm, problem, world, state.x),
-        target=target or {},
-        own=metrics or {},
-        kkt=kkt,
-        callbacks=callbacks,
-        observer=observer,
-        folder=None if out is None else Path(out),
-        force=force,
-        config=config,
-    )
-    states = [state]
-    del state  # the loop must be the only one to hold it: it is large
-    return run.go(states.pop(), steps, every)
+        run = _Run(
+            step=fast or step,
+            compiled=fast is not None,
+            algorithm=algorithm,
+            problem=problem,
+            world=world,
+            patience=Patience(world),
+            ledger=Ledger.up_to(int(state.k), algorithm, problem, world, state.x),
+            evaluation=evaluation,
+            target=target or {},
+            own=metrics or {},
+            kkt=kkt,
+            callbacks=callbacks,
+            observer=observer,
+            folder=None if out is None else Path(out),
+            force=force,
+            config=config,
+        )
+        states = [state]
+        del state  # the loop must be the only one to hold it: it is large
+        with run.patience.kept():
+            return run.go(states.pop(), steps, every)
 
 
 @final
@@ -226,7 +258,9 @@ class _Run:
     algorithm: Algorithm[Any]
     problem: Problem
     world: World
+    patience: Patience
     ledger: Ledger
+    evaluation: str
     target: Mapping[str, float]
     own: Mapping[str, Metric]
     kkt: bool
@@ -255,6 +289,8 @@ class _Run:
             for k in range(begin + 1, end + 1):
                 state = self.step(state)
                 self.ledger.add(k)
+                if self.patience.is_over(k):
+                    raise KeyboardInterrupt  # noqa: TRY301 - as if it came just now
                 if (k - begin) % every and k != end:
                     self._glance(k)
                     continue
@@ -278,6 +314,9 @@ class _Run:
             self._look_once_more(state)
             message = f"after iteration {int(state.k)} of {end}."
             return self._result(Outcome.INTERRUPTED, message, state)
+        except LostRankError as error:
+            error.iteration = int(state.k)
+            raise
         return self._result(Outcome.FINISHED, f"{end} iterations.", state)
 
     def _glance(self, k: int) -> None:
@@ -290,28 +329,39 @@ class _Run:
             self.seen = seconds
 
     def _evaluate(self, state: Any) -> bool:
-        """Add a row to the history; False, and no row, if the state has blown up."""
-        measured = measure(state, self.problem, self.world, self.own, self.kkt)
-        row = {
-            "iteration": int(state.k),
-            **self.ledger.row(),
-            "seconds": self.clock.seconds,
-            **measured,
-        }
-        size = row.get("stationarity", row["consensus"])
-        if not (size <= self.limit and is_sound(state, self.world)):
+        """Add rows to the history; False, and no row, if the state has blown up."""
+        rows = [self._row(state, found) for found in self._measured(state)]
+        sizes = [next(row[n] for n in SIZES if n in row) for row in rows]
+        small = self._everywhere(all(size <= self.limit for size in sizes))
+        if not (small and is_sound(state, self.world)):
             return False
         if not self.rows:
-            self.columns = ordered(list(row))
-            self.limit = BLOW_UP * max(1.0, size)
+            self.columns = ordered(list(rows[0]))
+            self.limit = BLOW_UP * max(1.0, *sizes)
             require_columns(self.target, self.columns)
             self._open_folder()  # only now: what was wrong has been found
-        self.rows.append(row)
-        if self.run_folder is not None:
-            self.run_folder.append(row, self.columns)
-        if self.observer is not None:
-            self.observer.on_row(row)
+        for row in rows:
+            self.rows.append(row)
+            if self.run_folder is not None:
+                self.run_folder.append(row, self.columns)
+            if self.observer is not None:
+                self.observer.on_row(row)
         return True
+
+    def _measured(self, state: Any) -> list[dict[str, float]]:
+        """One row, the same on every rank; or one for each agent that lives here."""
+        if self.evaluation == "local":
+            return measure_alone(state, self.problem, self.world.agents)
+        return [measure(state, self.problem, self.world, self.own, self.kkt)]
+
+    def _row(self, state: Any, found: dict[str, float]) -> dict[str, float]:
+        counts = {"iteration": int(state.k), **self.ledger.row()}
+        return {**counts, "seconds": self.clock.seconds, **found}
+
+    def _everywhere(self, flag: bool) -> bool:
+        """Whether it holds on every rank, so that all take the same decision."""
+        here = torch.full((len(self.world.agents),), float(flag))
+        return bool(self.world.reduce(here, "min"))
 
     def _look_once_more(self, state: Any) -> None:
         """Evaluate an interrupted run where it stands; a second Ctrl-C skips it."""
@@ -331,17 +381,21 @@ class _Run:
                     f"{row['iteration']:.0f}."
                 )
         for callback in self.callbacks:
-            if callback(row, state):
+            stop = bool(callback(row, state))
+            if not self._everywhere(not stop):
                 name = getattr(callback, "__name__", type(callback).__name__)
                 return f"stopped by `{name}` at iteration {row['iteration']:.0f}."
         return None
 
     def _open_folder(self) -> None:
-        if self.folder is None or not self.world.is_root:
+        if self.folder is None:
             return
-        self.run_folder = RunFolder.create(self.folder, self.force)
-        if self.config is not None:
-            self.run_folder.write_config(self.config)
+        if self.world.is_root:
+            self.run_folder = RunFolder.create(self.folder, self.force)
+            if self.config is not None:
+                self.run_folder.write_config(self.config)
+        if self.evaluation == "local":
+            self.run_folder = RunFolder.of_agents(self.folder)
 
     def _diverged(self, good: Any, last: int) -> Result:
         def step(state: Any) -> Any:
@@ -362,24 +416,39 @@ class _Run:
             state=state,
             problem=self.problem,
             compiled=self.compiled,
-            means={
-                name: self.world.reduce(getattr(state, name), "mean")
-                for name in ("x", "sparse")
-                if hasattr(state, name)
-            },
+            means=self._means(state),
         )
         if self.run_folder is not None:
-            self.run_folder.write_result(result)
+            self.run_folder.write_result(result, summary=self.world.is_root)
         return result
+
+    def _means(self, state: Any) -> dict[str, torch.Tensor]:
+        if self.evaluation == "local":
+            return {}
+        return {
+            name: self.world.reduce(getattr(state, name), "mean")
+            for name in ("x", "sparse")
+            if hasattr(state, name)
+        }
 
 
 def _joined(
-    problem: Any, graph: Any, engine: str, rows: torch.Tensor | None
-) -> tuple[World, Any]:
-    """Join the network in the rows' precision and take our agents' problem."""
+    problem: Any,
+    graph: Any,
+    engine: str | World,
+    rows: torch.Tensor | None,
+    timeout: float,
+) -> World:
+    """Join the network in the rows' precision."""
+    if not isinstance(engine, str):
+        return engine
     like = problem if rows is None else rows
     dtype, device = getattr(like, "dtype", None), getattr(like, "device", None)
-    world = connect(graph, engine, dtype=dtype, device=device)
+    return connect(graph, engine, dtype=dtype, device=device, timeout=timeout)
+
+
+def _local(problem: Any, world: World) -> Any:
+    """Take our agents' part of the problem."""
     agents = getattr(problem, "num_agents", None)
     if agents not in {None, world.n}:
         raise InputError(
@@ -388,9 +457,43 @@ def _joined(
         )
     if hasattr(problem, "local"):
         problem = problem.local(world.agents)
-    if rows is None and not callable(getattr(problem, "x0", None)):
+    return problem
+
+
+def _start(problem: Any, init: str) -> torch.Tensor:
+    """Initial rows as the problem makes them."""
+    if not callable(getattr(problem, "x0", None)):
         raise InputError(
             f"`{type(problem).__name__}` has no method `x0`; give initial rows: "
             "`solve(..., x0=rows)`."
         )
-    return world, problem
+    rows: torch.Tensor = problem.x0(init)
+    return rows
+
+
+@contextlib.contextmanager
+def _telling(world: World) -> Iterator[None]:
+    """Let the other ranks know why this one goes."""
+    try:
+        yield
+    except LostRankError:
+        raise  # they know
+    except BaseException as error:
+        world.farewell(f"{type(error).__name__}: {error}")
+        raise
+
+
+def _facts(problem: Any, start: torch.Tensor, init: str) -> dict[str, str]:
+    """What must be the same in every process, as far as the problem tells."""
+    names = ("dtype", "batch_size", "seed", "regularizer", "sample_shape")
+    facts = {
+        name.replace("_", " "): str(getattr(problem, name))
+        for name in names
+        if hasattr(problem, name)
+    }
+    facts["number of parameters"] = str(start.shape[1])
+    if init == "same":
+        row = start[0].detach().cpu().contiguous().numpy()
+        digest = hashlib.sha256(row.tobytes()).hexdigest()[:12]
+        facts["initial model (seed torch before you build it)"] = digest
+    return facts

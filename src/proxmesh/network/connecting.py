@@ -1,18 +1,28 @@
 """Choose the engine and join the graph."""
 
+import hashlib
+from functools import cache
 from typing import Any
 
 import networkx as nx
 import torch
 
+from proxmesh import __version__
+from proxmesh.checks import require_positive
 from proxmesh.errors import InputError, unknown
 from proxmesh.graphs import Graph, from_networkx
+from proxmesh.network.blocks import BlockWorld
+from proxmesh.network.launchers import launched
+from proxmesh.network.placement import place
 from proxmesh.network.simulated import SimulatedWorld
+from proxmesh.network.transport import Transport
+from proxmesh.network.watching import Watch, agree, guard
 from proxmesh.types import World
 
-__all__ = ["ENGINES", "connect"]
+__all__ = ["ENGINES", "TIMEOUT", "connect"]
 
-ENGINES = ("auto", "simulated")
+ENGINES = ("auto", "simulated", "mpi", "torch")
+TIMEOUT = 60.0
 
 
 def connect(
@@ -21,6 +31,7 @@ def connect(
     *,
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
+    timeout: float = TIMEOUT,
 ) -> World:
     """Join the network of a graph with the given engine.
 
@@ -29,9 +40,14 @@ def connect(
     graph
         A `Graph`, or any undirected networkx graph.
     engine
-        ``"simulated"``: all agents stacked in this process. ``"auto"`` takes it too.
+        ``"simulated"``: all agents stacked in this process. ``"mpi"``: blocks of agents
+        on the ranks of ``mpiexec``. ``"torch"``: on the processes of ``torchrun``.
+        ``"auto"``: by who started this process.
     dtype, device
         Of the states that will be exchanged; torch's defaults if not given.
+    timeout
+        Seconds to wait for another process before it counts as lost, which raises
+        `LostRankError`.
 
     Examples
     --------
@@ -45,6 +61,7 @@ def connect(
     """
     if engine not in ENGINES:
         raise unknown("engine", engine, ENGINES)
+    require_positive("", timeout=timeout)
     if isinstance(graph, nx.Graph):
         graph = from_networkx(graph)
     if not isinstance(graph, Graph):
@@ -52,6 +69,46 @@ def connect(
             f"`graph` is a {type(graph).__name__}. Use `pm.graphs.ring(8)` or another "
             "topology, or a networkx graph."
         )
-    return SimulatedWorld(
-        graph, dtype or torch.get_default_dtype(), torch.device(device or "cpu")
-    )
+    dtype = dtype or torch.get_default_dtype()
+    device = torch.device(device or "cpu")
+    chosen = launched().engine if engine == "auto" else engine
+    if chosen == "simulated":
+        return SimulatedWorld(graph, dtype, device)
+    return _joined(graph, chosen, dtype, device, timeout)
+
+
+def _joined(
+    graph: Graph, engine: str, dtype: torch.dtype, device: torch.device, timeout: float
+) -> BlockWorld:
+    """Meet the other ranks, see that they mean the same graph, take our agents."""
+    watch = _watch(engine, device, timeout)
+    edges = hashlib.sha256(repr(graph.edges).encode()).hexdigest()[:12]
+    facts = {
+        "version of proxmesh": __version__,
+        "version of torch": torch.__version__,
+        "graph": f"{graph}, edges {edges}",
+        "dtype": str(dtype),
+    }
+    agree(watch, facts)
+    watch.placement = place(graph, watch.transport.size)
+    return BlockWorld(watch.placement, watch, dtype, device)
+
+
+@cache
+def _watch(engine: str, device: torch.device, timeout: float) -> Watch:
+    """Join the other ranks once in a process."""
+    watch = Watch(_transport(engine, device, timeout), timeout)
+    guard(watch)
+    return watch
+
+
+def _transport(engine: str, device: torch.device, timeout: float) -> Transport:
+    if engine == "mpi":
+        from proxmesh.network.mpi import MPITransport, require_mpi
+
+        require_mpi()
+        return MPITransport()
+    from proxmesh.network.torchdist import TorchTransport, require_torch
+
+    require_torch()
+    return TorchTransport(device, timeout)

@@ -1,14 +1,13 @@
 """All agents stacked in one process; a neighbor sum is one matrix product."""
 
-import warnings
-from dataclasses import dataclass
-from typing import TypeAlias, final
+from collections.abc import Mapping
+from typing import Any, final
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from proxmesh.graphs import Graph, Matrix
+from proxmesh.graphs import Graph
+from proxmesh.network.products import product, to_tensor
 from proxmesh.types import Reduction
 
 __all__ = ["SimulatedExchange", "SimulatedWorld"]
@@ -32,11 +31,11 @@ class SimulatedExchange:
 
     def laplacian(self) -> Tensor:
         """Row i: ``d_i x_i - sum_{j~i} x_j``."""
-        return _rows(self._world.laplacian, self._spread)
+        return product(self._world.laplacian, self._spread)
 
     def mix(self) -> Tensor:
         """Row i: ``sum_j w_ij x_j``."""
-        return self._reference + _rows(self._world.mixing, self._spread)
+        return self._reference + product(self._world.mixing, self._spread)
 
 
 @final
@@ -54,14 +53,15 @@ class SimulatedWorld:
     def __init__(self, graph: Graph, dtype: torch.dtype, device: torch.device) -> None:
         self.graph = graph
         self.n = graph.n
+        self.engine = "simulated"
         self.agents = tuple(range(graph.n))
         self.is_root = True
         self.max_degree = graph.max_degree
         self.num_links = 2 * len(graph.edges)
         degrees = torch.from_numpy(graph.degrees)
         self.degree = degrees.to(device=device, dtype=dtype)[:, None]
-        self.laplacian = _tensor(graph.laplacian, dtype, device)
-        self.mixing = _tensor(graph.mixing, dtype, device)
+        self.laplacian = to_tensor(graph.laplacian, dtype, device)
+        self.mixing = to_tensor(graph.mixing, dtype, device)
 
     @property
     def mixing_lambda(self) -> float:
@@ -80,59 +80,12 @@ class SimulatedWorld:
             return x.sum(0)
         return x.amin(0) if op == "min" else x.amax(0)
 
+    def share(self, numbers: Mapping[str, Any]) -> dict[str, Any]:
+        """What the root says: it is this process."""
+        return dict(numbers)
 
-@final
-@dataclass(frozen=True, slots=True)
-class SparseRows:
-    """A sparse matrix over the agents, stored by rows."""
+    def agree(self, facts: Mapping[str, str]) -> None:
+        """One process always agrees with itself."""
 
-    starts: Tensor
-    columns: Tensor
-    values: Tensor
-
-    def __matmul__(self, x: Tensor) -> Tensor:
-        product: Tensor = sparse_product(self.starts, self.columns, self.values, x)
-        return product
-
-
-AgentMatrix: TypeAlias = Tensor | SparseRows
-
-
-@torch.library.custom_op("proxmesh::sparse_product", mutates_args=())
-def sparse_product(
-    starts: Tensor, columns: Tensor, values: Tensor, x: Tensor
-) -> Tensor:
-    """A square sparse matrix times the rows of x.
-
-    An operation of its own, because torch can neither record nor compile one on its
-    sparse tensors.
-    """
-    with warnings.catch_warnings():
-        # torch calls its CSR layout beta at every first use; ours is tested.
-        warnings.filterwarnings("ignore", message="Sparse CSR")
-        size = (len(x), len(x))
-        matrix = torch.sparse_csr_tensor(
-            starts, columns, values, size, check_invariants=False
-        )
-    return matrix @ x
-
-
-@sparse_product.register_fake
-def _(starts: Tensor, columns: Tensor, values: Tensor, x: Tensor) -> Tensor:
-    del starts, columns, values
-    return torch.empty_like(x)
-
-
-def _rows(matrix: AgentMatrix, x: Tensor) -> Tensor:
-    """The product over agents; several vectors of an agent may travel together."""
-    return matrix @ x if x.ndim == 2 else (matrix @ x.flatten(1)).view_as(x)
-
-
-def _tensor(matrix: Matrix, dtype: torch.dtype, device: torch.device) -> AgentMatrix:
-    if isinstance(matrix, np.ndarray):
-        return torch.from_numpy(matrix).to(device=device, dtype=dtype)
-    return SparseRows(
-        torch.from_numpy(matrix.indptr.astype(np.int64)).to(device),
-        torch.from_numpy(matrix.indices.astype(np.int64)).to(device),
-        torch.from_numpy(matrix.data).to(device=device, dtype=dtype),
-    )
+    def farewell(self, reason: str) -> None:
+        """Nobody else is there to be told."""

@@ -180,6 +180,13 @@ class LearningProblem:
         """Training samples of the local agents."""
         return len(self._samples)
 
+    @property
+    def sample_shape(self) -> tuple[tuple[int, ...], ...]:
+        """Shapes of one sample's inputs and target."""
+        first = torch.zeros(1, 1, dtype=torch.int64, device=self.device)
+        one = self._samples.take(first)
+        return tuple(tuple(t.shape[2:]) for t in (*one.inputs, one.targets))
+
     def sample(
         self, k: int | Tensor, size: int | None = None, stream: int = 0
     ) -> Samples:

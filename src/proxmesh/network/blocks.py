@@ -1,0 +1,250 @@
+"""Agents in blocks on ranks: what the engines `mpi` and `torch` share.
+
+Edges inside a rank cost no message. Between two ranks one message per direction and
+exchange carries each row that is needed there once, however many edges want it.
+"""
+
+import json
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from proxmesh.graphs import Matrix
+from proxmesh.network.placement import Placement
+from proxmesh.network.products import AgentMatrix, product, to_tensor
+from proxmesh.network.transport import Pending
+from proxmesh.network.watching import Watch, agree
+from proxmesh.types import Reduction
+
+__all__ = ["BlockExchange", "BlockWorld"]
+
+
+@final
+@dataclass(slots=True)
+class Buffers:
+    """Where one exchange packs and receives; two in flight never share them."""
+
+    packed: Tensor | None  # rows for all peers, where they do not lie together in x
+    received: Tensor  # rows of other ranks' agents, [ghosts, width]
+
+
+@final
+class BlockExchange:
+    """Rows on their way between ranks; the first read waits for them.
+
+    As in the simulated engine both products are taken of differences to one row, here
+    the first of this rank: L annihilates a common shift and W keeps it.
+    """
+
+    __slots__ = ("__weakref__", "_ghosts", "_reference", "_spread", "_world")
+
+    def __init__(self, x: Tensor, world: "BlockWorld") -> None:
+        self._world = world
+        self._ghosts = world.post(self, x)
+        self._reference = x[:1]
+        self._spread = x - self._reference
+
+    def laplacian(self) -> Tensor:
+        """Row i: ``d_i x_i - sum_{j~i} x_j``."""
+        return self._times(self._world.laplacian)
+
+    def mix(self) -> Tensor:
+        """Row i: ``sum_j w_ij x_j``."""
+        return self._reference + self._times(self._world.mixing)
+
+    def _times(self, matrix: "SplitMatrix") -> Tensor:
+        result = product(matrix.own, self._spread)  # before we wait
+        if matrix.others is None:
+            return result
+        ghosts = self._ghosts.rows(self._reference)
+        return result + product(matrix.others, ghosts)
+
+
+@final
+class Ghosts:
+    """Rows of other ranks' agents that one exchange brings."""
+
+    __slots__ = ("_buffers", "_pending", "_rows", "_watch")
+
+    def __init__(self, watch: Watch, pending: Pending | None, buffers: Buffers) -> None:
+        self._watch = watch
+        self._pending = pending
+        self._buffers = buffers
+        self._rows: Tensor | None = None
+
+    def rows(self, reference: Tensor) -> Tensor:
+        """What has arrived, less the reference; the buffer is ours until we go."""
+        self.arrive()
+        if self._rows is None:
+            shape = (-1, *reference.shape[1:])
+            there = self._buffers.received.to(reference.device).view(shape)
+            self._rows = there.sub_(reference)
+        return self._rows
+
+    def arrive(self) -> Buffers:
+        """Wait until nothing is under way; the buffers may then be used again."""
+        if self._pending is not None:
+            self._watch.wait(self._pending)
+            self._pending = None
+        return self._buffers
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class SplitMatrix:
+    """The local rows of a matrix over all agents: our columns, and the ghosts'."""
+
+    own: AgentMatrix
+    others: AgentMatrix | None
+
+    @staticmethod
+    def of(
+        matrix: Matrix,
+        agents: tuple[int, ...],
+        ghosts: tuple[int, ...],
+        like: Tensor,
+    ) -> "SplitMatrix":
+        """Cut out this rank's part."""
+        local = matrix[list(agents)]
+
+        def columns(chosen: tuple[int, ...]) -> AgentMatrix:
+            part = local[:, list(chosen)]
+            if not isinstance(part, np.ndarray):
+                part = sparse.csr_array(part)
+            return to_tensor(part, like.dtype, like.device)
+
+        return SplitMatrix(columns(agents), columns(ghosts) if ghosts else None)
+
+
+@final
+class BlockWorld:
+    """A `World` of which this process holds one block of agents."""
+
+    def __init__(
+        self,
+        placement: Placement,
+        watch: Watch,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        graph, transport = placement.graph, watch.transport
+        rank = transport.rank
+        self.graph = graph
+        self.placement = placement
+        self.watch = watch
+        self.engine = transport.name
+        self.n = graph.n
+        self.agents = placement.blocks[rank]
+        self.is_root = rank == 0
+        self.max_degree = graph.max_degree
+        self.num_links = 2 * len(graph.edges)
+        degrees = torch.from_numpy(graph.degrees[list(self.agents)])
+        self.degree = degrees.to(device=device, dtype=dtype)[:, None]
+
+        peers = placement.peers(rank)
+        index = {agent: i for i, agent in enumerate(self.agents)}
+        self._sent = [
+            _chosen([index[a] for a in placement.sent(rank, peer)]) for peer in peers
+        ]
+        self._received = [len(placement.sent(peer, rank)) for peer in peers]
+        ghosts = tuple(a for peer in peers for a in placement.sent(peer, rank))
+        self.laplacian = SplitMatrix.of(
+            graph.laplacian, self.agents, ghosts, self.degree
+        )
+        self.mixing = SplitMatrix.of(graph.mixing, self.agents, ghosts, self.degree)
+        self._link = transport.link(peers)
+        self._wire = _wire(device, self.engine)
+        self._free: dict[tuple[int, torch.dtype], list[Buffers]] = {}
+        self._left: list[tuple[tuple[int, torch.dtype], Ghosts]] = []
+
+    @property
+    def mixing_lambda(self) -> float:
+        """Second largest absolute eigenvalue of W."""
+        return self.graph.mixing_lambda
+
+    def exchange(self, x: Tensor) -> BlockExchange:
+        """Start sending our rows to the ranks that hold neighbors."""
+        return BlockExchange(x, self)
+
+    def post(self, exchange: BlockExchange, x: Tensor) -> Ghosts:
+        """Send and receive into buffers that are free once `exchange` is gone."""
+        rows = x.detach().flatten(1).to(self._wire).contiguous()
+        kind = rows.shape[1], rows.dtype
+        self._collect()
+        buffers = self._buffers(kind)
+        pending = None
+        if self._sent:
+            places = torch.split(buffers.received, self._received)
+            pending = self._link.start(self._packed(rows, buffers), places)
+        ghosts = Ghosts(self.watch, pending, buffers)
+        weakref.finalize(exchange, self._left.append, (kind, ghosts)).atexit = False
+        return ghosts
+
+    def reduce(self, x: Tensor, op: Reduction) -> Tensor:
+        """Reduce over our rows, then over the ranks."""
+        if op in {"mean", "sum"}:
+            total = self.watch.reduced(x.sum(0).to(self._wire), "sum")
+            total = total / self.n if op == "mean" else total
+            return total.to(x.device)
+        local = x.amin(0) if op == "min" else x.amax(0)
+        return self.watch.reduced(local.to(self._wire), op).to(x.device)
+
+    def share(self, numbers: Mapping[str, Any]) -> dict[str, Any]:
+        """The root's numbers and words, to the last digit."""
+        words = self.watch.gathered(json.dumps(numbers) if self.is_root else "")
+        shared: dict[str, Any] = json.loads(words[0])
+        return shared
+
+    def agree(self, facts: Mapping[str, str]) -> None:
+        """Refuse to start when a rank was started with other facts."""
+        agree(self.watch, dict(facts))
+
+    def farewell(self, reason: str) -> None:
+        """Tell the other ranks why this one goes."""
+        self.watch.farewell(reason)
+
+    def _packed(self, rows: Tensor, buffers: Buffers) -> list[Tensor]:
+        """One tensor for each peer: a part of x itself, or a copy of scattered rows."""
+        sizes = [len(part) for part in self._sent if isinstance(part, Tensor)]
+        if sizes and buffers.packed is None:
+            buffers.packed = rows.new_empty(sum(sizes), rows.shape[1])
+        spaces = iter(
+            () if buffers.packed is None else torch.split(buffers.packed, sizes)
+        )
+        return [
+            rows[part]
+            if isinstance(part, slice)
+            else torch.index_select(rows, 0, part, out=next(spaces))
+            for part in self._sent
+        ]
+
+    def _buffers(self, kind: tuple[int, torch.dtype]) -> Buffers:
+        free = self._free.setdefault(kind, [])
+        if free:
+            return free.pop()
+        width, dtype = kind
+        shape = (sum(self._received), width)
+        return Buffers(None, torch.empty(shape, dtype=dtype, device=self._wire))
+
+    def _collect(self) -> None:
+        """Take back the buffers of exchanges that nobody holds any more."""
+        while self._left:
+            kind, ghosts = self._left.pop()
+            self._free.setdefault(kind, []).append(ghosts.arrive())
+
+
+def _chosen(rows: list[int]) -> slice | Tensor:
+    """Rows to send; where they lie together they need no copy."""
+    together = rows[-1] - rows[0] + 1 == len(rows)
+    return slice(rows[0], rows[-1] + 1) if together else torch.tensor(rows)
+
+
+def _wire(device: torch.device, engine: str) -> torch.device:
+    """Where messages start and end: GPUs talk to one another through nccl only."""
+    return device if engine == "torch" else torch.device("cpu")

@@ -1,0 +1,59 @@
+"""Who started this process: mpiexec, torchrun, or nobody."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import final
+
+__all__ = ["MPI_LAUNCHERS", "Launch", "launched"]
+
+# (rank, size, processes on this machine) as launchers of MPI programs name them.
+MPI_LAUNCHERS = {
+    "mpiexec": (
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+    ),
+    "mpiexec (Hydra)": ("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"),
+    "srun": ("PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS_PER_NODE"),
+}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How this process was started."""
+
+    launcher: str  # in the user's words
+    engine: str  # the one that fits: simulated, mpi or torch
+    rank: int = 0
+    size: int = 1
+    local_size: int = 1  # processes on this machine
+
+
+def launched(environment: Mapping[str, str] | None = None) -> Launch:
+    """Read off the environment who started this process.
+
+    Examples
+    --------
+    >>> launched({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4"})
+    Launch(launcher='mpiexec', engine='mpi', rank=1, size=4, local_size=4)
+    >>> launched({}).engine
+    'simulated'
+    """
+    found = os.environ if environment is None else environment
+    if "RANK" in found and "WORLD_SIZE" in found:
+        rank, size = _number(found, "RANK", 0), _number(found, "WORLD_SIZE", 1)
+        local = _number(found, "LOCAL_WORLD_SIZE", size)
+        return Launch("torchrun", "torch", rank, size, local)
+    for launcher, (rank_key, size_key, local_key) in MPI_LAUNCHERS.items():
+        if rank_key in found and size_key in found:
+            rank, size = _number(found, rank_key, 0), _number(found, size_key, 1)
+            local = _number(found, local_key, size)
+            return Launch(launcher, "mpi", rank, size, min(local, size))
+    return Launch("nobody", "simulated")
+
+
+def _number(found: Mapping[str, str], key: str, otherwise: int) -> int:
+    text = found.get(key, "")
+    return int(text) if text.isdecimal() else otherwise

@@ -1,0 +1,203 @@
+"""The engine `mpi`: neighborhood collectives of MPI-3 through mpi4py."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, final
+
+from torch import Tensor
+
+from proxmesh.errors import InputError
+from proxmesh.network.launchers import launched
+
+__all__ = ["MPITransport"]
+
+POLL_SECONDS = 1e-3  # more often costs computing time, see docs/distributed.md
+SPIN_SECONDS = 1e-3  # a message of a fast network is here before a sleep would end
+GLANCE_SECONDS = 0.05  # between looks for notes of other ranks
+NOTE_TAG = 1
+
+
+@final
+class Progress:
+    """A thread that keeps messages moving while the main thread computes.
+
+    Open MPI moves a large message only inside calls of its own, so somebody has to
+    call. Every call of MPI in this process is made under one lock.
+    """
+
+    def __init__(self, threads_may_call: bool) -> None:
+        self.lock = threading.Lock()
+        self._moving: list[Any] = []
+        self._wake = threading.Event()
+        if threads_may_call:
+            threading.Thread(target=self._run, daemon=True, name="mpi").start()
+
+    def watch(self, request: Any) -> None:
+        """Keep this request moving."""
+        with self.lock:
+            self._moving.append(request)
+        self._wake.set()
+
+    def is_done(self, request: Any) -> bool:
+        """Whether it is done; the caller waits for it now, we need not move it."""
+        with self.lock:
+            if request in self._moving:
+                self._moving.remove(request)
+            return bool(request.Test())
+
+    def _run(self) -> None:
+        while True:
+            if not self._moving:
+                self._wake.wait()
+                self._wake.clear()
+            with self.lock:
+                self._moving = [r for r in self._moving if not r.Test()]
+            time.sleep(POLL_SECONDS)
+
+
+@final
+class MPIPending:
+    """A request of MPI and the buffers that it uses."""
+
+    def __init__(
+        self, request: Any, buffers: Any, progress: Progress, glance: Callable[[], None]
+    ) -> None:
+        self._request = request
+        self._buffers = buffers
+        self._progress = progress
+        self._glance = glance
+        progress.watch(request)
+
+    def wait(self, seconds: float) -> None:
+        """Test until it is done: quickly at first, then with pauses."""
+        begin = looked = time.monotonic()
+        while not self._progress.is_done(self._request):
+            now = time.monotonic()
+            if now - begin > seconds:
+                raise TimeoutError
+            if now - looked > GLANCE_SECONDS:
+                looked = now
+                self._glance()
+            if now - begin < SPIN_SECONDS:
+                os.sched_yield()
+            else:
+                time.sleep(SPIN_SECONDS / 10)
+        self._buffers = None
+
+
+@final
+class MPILink:
+    """A neighborhood of ranks."""
+
+    def __init__(self, transport: "MPITransport", peers: Sequence[int]) -> None:
+        self._transport = transport
+        with transport.progress.lock:
+            self._neighborhood = transport.comm.Create_dist_graph_adjacent(
+                list(peers), list(peers)
+            )
+
+    def start(self, sends: Sequence[Tensor], receives: Sequence[Tensor]) -> MPIPending:
+        """Post one `Ineighbor_alltoallw`, straight from and into these tensors."""
+        out, into = [t.numpy() for t in sends], [t.numpy() for t in receives]
+        with self._transport.progress.lock:
+            request = self._neighborhood.Ineighbor_alltoallw(
+                _spread(out), _spread(into)
+            )
+        return self._transport.pending(request, (out, into))
+
+
+@final
+class MPITransport:
+    """One rank of `mpiexec -n R`."""
+
+    def __init__(self) -> None:
+        mpi = _mpi()
+        self.name = "mpi"
+        self.progress = Progress(mpi.Query_thread() >= mpi.THREAD_SERIALIZED)
+        self.comm = mpi.COMM_WORLD.Dup()
+        self._notice_board = mpi.COMM_WORLD.Dup()
+        self._operations = {"sum": mpi.SUM, "min": mpi.MIN, "max": mpi.MAX}
+        self._in_place = mpi.IN_PLACE
+        self.rank, self.size = self.comm.rank, self.comm.size
+        machine = mpi.COMM_WORLD.Split_type(mpi.COMM_TYPE_SHARED)
+        self.local_size = machine.size
+        machine.Free()
+        self._posted: list[Any] = []
+        self._notes: dict[int, str] = {}
+
+    def link(self, peers: Sequence[int]) -> MPILink:
+        """Make a communicator whose neighborhood these ranks are."""
+        return MPILink(self, peers)
+
+    def reduce(self, x: Tensor, op: Literal["sum", "min", "max"]) -> MPIPending:
+        """Start an `Iallreduce` in place."""
+        values = x.numpy()
+        with self.progress.lock:
+            request = self.comm.Iallreduce(self._in_place, values, self._operations[op])
+        return self.pending(request, values)
+
+    def post(self, note: str) -> None:
+        """Send a note to everyone; whoever is frozen will never read it."""
+        others = [r for r in range(self.size) if r != self.rank]
+        with self.progress.lock:
+            self._posted += [
+                self._notice_board.isend(note, r, NOTE_TAG) for r in others
+            ]
+
+    def notes(self) -> Mapping[int, str]:
+        """Receive what has been sent."""
+        with self.progress.lock:
+            for rank in range(self.size):
+                if self._notice_board.iprobe(source=rank, tag=NOTE_TAG):
+                    self._notes[rank] = self._notice_board.recv(
+                        source=rank, tag=NOTE_TAG
+                    )
+        return self._notes
+
+    def pending(self, request: Any, buffers: Any) -> MPIPending:
+        """A request that other ranks' notes can end."""
+        return MPIPending(request, buffers, self.progress, self._heed_notes)
+
+    def _heed_notes(self) -> None:
+        if self.notes():
+            raise ConnectionError
+
+
+def _spread(arrays: Sequence[Any]) -> list[Any]:
+    """Buffers at any place in memory, as offsets from its bottom."""
+    mpi = _mpi()
+    kind = {4: mpi.FLOAT, 8: mpi.DOUBLE}
+    counts = [array.size for array in arrays]
+    places = [array.ctypes.data for array in arrays]
+    return [mpi.BOTTOM, counts, places, [kind[array.itemsize] for array in arrays]]
+
+
+def _mpi() -> Any:
+    """mpi4py, or what to do to have it."""
+    install = "Install both with `pip install 'proxmesh[mpi]'`"
+    try:
+        from mpi4py import MPI
+    except ImportError as error:
+        raise InputError(
+            f"engine `mpi` needs mpi4py and an MPI library. {install}."
+        ) from error
+    except RuntimeError as error:
+        raise InputError(
+            f"engine `mpi`: mpi4py found no MPI library. {install}, or load your "
+            "system's MPI."
+        ) from error
+    return MPI
+
+
+def require_mpi() -> None:
+    """Refuse the engine where another launcher is at work or MPI is missing."""
+    launch = launched()
+    if launch.engine == "torch":
+        raise InputError(
+            "engine `mpi` was asked for, but torchrun started this process (RANK and "
+            "WORLD_SIZE are set). Use `--engine torch`, or start it with `mpiexec -n "
+            f"{launch.size}`."
+        )
+    _mpi()

@@ -1,0 +1,204 @@
+"""The engine `torch`: torch.distributed with gloo on CPUs and nccl on GPUs."""
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from itertools import count
+from typing import Any, Literal, final
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
+
+from proxmesh.errors import InputError
+from proxmesh.network.launchers import launched
+
+__all__ = ["TorchTransport"]
+
+NOTE = "proxmesh/note"
+STORE_SECONDS = 1.0  # for a look at the notes; the store's machine may be gone
+TAGS = 2**15  # messages in flight between two ranks never share a tag
+
+
+@final
+class TorchPending:
+    """Work handles, kept: a handle that is dropped closes its connection."""
+
+    def __init__(self, works: Sequence[Any], buffers: Any) -> None:
+        self._works = works
+        self._buffers = buffers
+
+    def wait(self, seconds: float) -> None:
+        """Wait for every handle; gloo moves the messages in a thread of its own."""
+        deadline = time.monotonic() + seconds
+        for work in self._works:
+            left = max(deadline - time.monotonic(), 1e-3)
+            try:
+                work.wait(timedelta(seconds=left))
+            except RuntimeError as error:  # gloo's and nccl's only kind
+                if time.monotonic() >= deadline:
+                    raise TimeoutError from error
+                raise ConnectionError(str(error).splitlines()[0]) from error
+        self._buffers = None
+
+
+@final
+class TorchLink:
+    """Messages to and from ranks, in the same order at both ends."""
+
+    def __init__(self, group: Any, rank: int, peers: Sequence[int]) -> None:
+        self._group = group
+        self._tags = count()
+        # In every pair the lower rank sends first: gloo can hang otherwise.
+        self._order = sorted(range(len(peers)), key=lambda i: peers[i])
+        self._peers = peers
+        self._first = [rank < peer for peer in peers]
+
+    def start(
+        self, sends: Sequence[Tensor], receives: Sequence[Tensor]
+    ) -> TorchPending:
+        """Post a send and a receive for every peer."""
+        tag = next(self._tags) % TAGS
+        operations = []
+        works: list[Any]
+        for i in self._order:
+            peer = self._peers[i]
+            send = (dist.isend, sends[i], peer)
+            receive = (dist.irecv, receives[i], peer)
+            operations += [send, receive] if self._first[i] else [receive, send]
+        if sends and sends[0].is_cuda:  # nccl wants them announced together
+            together = [
+                dist.P2POp(op, tensor, peer, self._group)
+                for op, tensor, peer in operations
+            ]
+            works = dist.batch_isend_irecv(together)
+        else:
+            works = [
+                op(tensor, peer, group=self._group, tag=tag)
+                for op, tensor, peer in operations
+            ]
+        return TorchPending(works, (sends, receives))
+
+
+@final
+class TorchTransport:
+    """One process of `torchrun --nproc-per-node R`, or of a group already joined."""
+
+    OPERATIONS: Mapping[str, Any] = {
+        "sum": dist.ReduceOp.SUM,
+        "min": dist.ReduceOp.MIN,
+        "max": dist.ReduceOp.MAX,
+    }
+
+    def __init__(self, device: torch.device, timeout: float) -> None:
+        self.name = "torch"
+        backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+        limit = timedelta(seconds=timeout)
+        if dist.is_initialized():  # the user's own script has joined already
+            self._group = dist.new_group(backend=backend, timeout=limit)
+            self._store = dist.distributed_c10d._get_default_store()
+        else:
+            self._store = _store(limit)
+            dist.init_process_group(
+                backend,
+                store=self._store,
+                rank=launched().rank,
+                world_size=launched().size,
+                timeout=limit,
+            )
+            self._group = dist.group.WORLD
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        self.local_size = launched().local_size
+        self._notes: dict[int, str] = {}
+
+    def link(self, peers: Sequence[int]) -> TorchLink:
+        """Nothing to prepare: gloo has connected every pair."""
+        return TorchLink(self._group, self.rank, peers)
+
+    def reduce(self, x: Tensor, op: Literal["sum", "min", "max"]) -> TorchPending:
+        """Start an `all_reduce` in place."""
+        work = dist.all_reduce(x, self.OPERATIONS[op], self._group, async_op=True)
+        return TorchPending([work], x)
+
+    def post(self, note: str) -> None:
+        """Write a note into the store."""
+        self._within(lambda: self._store.set(f"{NOTE}/{self.rank}", note))
+
+    def notes(self) -> Mapping[int, str]:
+        """Read the notes that are in the store."""
+        self._within(self._read)
+        return self._notes
+
+    def _read(self) -> None:
+        for rank in range(self.size):
+            key = f"{NOTE}/{rank}"
+            if rank not in {self.rank, *self._notes} and self._store.check([key]):
+                self._notes[rank] = self._store.get(key).decode()
+
+    def _within(self, call: Callable[[], None]) -> None:
+        """Do it in a thread that may be left behind, should the store be gone."""
+
+        def attempt() -> None:
+            with contextlib.suppress(RuntimeError):
+                call()
+
+        thread = threading.Thread(target=attempt, daemon=True)
+        thread.start()
+        thread.join(STORE_SECONDS)
+
+
+def require_torch() -> None:
+    """Refuse the engine where torchrun did not start this process."""
+    launch = launched()
+    if dist.is_initialized():
+        return
+    if launch.engine != "torch":
+        other = "" if launch.engine == "simulated" else f" ({launch.launcher} did)"
+        raise InputError(
+            f"engine `torch` needs torchrun to start this process{other}: RANK and "
+            "WORLD_SIZE are not set. Use `torchrun --nproc-per-node 4 -m proxmesh run "
+            "--engine torch`."
+        )
+
+
+def _store(limit: timedelta) -> Any:
+    """Meet the other processes at MASTER_ADDR and MASTER_PORT."""
+    host = os.environ.get("MASTER_ADDR", "")
+    port = os.environ.get("MASTER_PORT", "")
+    if not host or not port.isdecimal():
+        raise InputError(
+            f"engine `torch`: MASTER_ADDR is `{host}` and MASTER_PORT is `{port}`. "
+            "Start with torchrun, which sets them, or set both."
+        )
+    try:
+        socket.getaddrinfo(host, int(port))
+    except OSError as error:
+        raise InputError(
+            f"engine `torch`: the host name `{host}` (MASTER_ADDR) does not resolve. "
+            "Use an address, or enter the name in /etc/hosts on every machine."
+        ) from error
+    try:
+        store, _, _ = next(rendezvous("env://", timeout=limit))
+    except (RuntimeError, OSError) as error:  # torch's DistNetworkError among them
+        raise InputError(_why(error, host, port, limit)) from error
+    return PrefixStore("proxmesh", store)
+
+
+def _why(error: Exception, host: str, port: str, limit: timedelta) -> str:
+    text = str(error)
+    if "EADDRINUSE" in text or "in use" in text:
+        return (
+            f"engine `torch`: port {port} (MASTER_PORT) is in use. Choose another with "
+            "`torchrun --master-port`, or let `torchrun --standalone` find a free one."
+        )
+    return (
+        f"engine `torch`: `{host}:{port}` did not answer within "
+        f"{limit.total_seconds():g} s. Start rank 0 there, and check names and "
+        "firewalls with `proxmesh doctor`."
+    )
