@@ -14,7 +14,7 @@ import proxmesh as pm
 SOURCE = Path(pm.__file__).parent
 LAYERS = [
     {"errors"},
-    {"checks", "calling"},
+    {"checks", "calling", "launchers"},
     {"types"},
     {"graphs", "schedules"},
     {"network", "problems"},

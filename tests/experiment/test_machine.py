@@ -6,7 +6,7 @@ import torch
 
 from proxmesh.experiment.assemble import assemble
 from proxmesh.experiment.config import load_config
-from proxmesh.experiment.machine import cores, threads_allowed
+from proxmesh.launchers import cores, threads_allowed
 
 
 def test_cores_are_what_is_allowed_and_asked_for(

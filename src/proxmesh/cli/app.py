@@ -1,4 +1,7 @@
-"""Commands and how they end: exit code 0 done, 2 bad input, 4 diverged, 130/143."""
+"""Commands and how they end.
+
+Exit code 0 done, 2 bad input, 3 a lost rank, 4 diverged, 130/143 interrupted.
+"""
 
 import sys
 from itertools import pairwise
@@ -9,12 +12,15 @@ import typer
 from proxmesh import __version__
 from proxmesh.cli import bench, compare, data, graph, paper, run, tune
 from proxmesh.cli.console import complain
-from proxmesh.errors import InputError
+from proxmesh.errors import InputError, LostRankError
+from proxmesh.launchers import launched
 
 __all__ = ["app", "main"]
 
 # typer brings its own click or imports the package, depending on its version.
 UsageError: Any = typer.BadParameter.__base__
+
+ONE_PROCESS = {"bench", "compare", "data", "graph", "paper", "tune"}
 
 app = typer.Typer(
     name="proxmesh",
@@ -41,12 +47,19 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", callback=_version, is_eager=True, help="Show it."),
     ] = False,
 ) -> None:
     del version
+    launch = launched()
+    if launch.size > 1 and context.invoked_subcommand in ONE_PROCESS:
+        raise InputError(
+            f"`proxmesh {context.invoked_subcommand}` starts processes of its own, but "
+            f"{launch.launcher} started it {launch.size} times. Start it once."
+        )
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
@@ -55,7 +68,10 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         code = app(args=arguments, prog_name="proxmesh", standalone_mode=False)
     except InputError as error:
         complain(str(error))
-        sys.exit(2)
+        _leave(2)
+    except LostRankError as error:
+        complain(str(error), at_once=True)
+        _leave(3)
     except UsageError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(error.format_message())
@@ -65,6 +81,15 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except (typer.Abort, KeyboardInterrupt):
         sys.exit(130)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _leave(code: int) -> NoReturn:
+    """Exit; with other ranks about, past MPI's finalizer, which would wait for them."""
+    if launched().size > 1 and "proxmesh.network" in sys.modules:
+        from proxmesh.network.watching import leave
+
+        leave(code)
+    sys.exit(code)
 
 
 def _one_line(error: Any, arguments: list[str]) -> str:

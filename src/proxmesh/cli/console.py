@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,12 @@ from typing import Any
 from rich.console import Console
 
 from proxmesh.errors import InputError, Notice
+from proxmesh.launchers import launched
 
 __all__ = ["complain", "console", "print_wide", "require_folder", "show_notices"]
+
+
+SECONDS_AFTER_THE_ROOT = 2.0
 
 
 class PatientConsole(Console):
@@ -25,8 +30,17 @@ class PatientConsole(Console):
 console = PatientConsole(highlight=False, soft_wrap=True)
 
 
-def complain(message: str) -> None:
-    """Print an error on one line."""
+def complain(message: str, at_once: bool = False) -> None:
+    """Print an error on one line; in a distributed run say whose it is.
+
+    When all ranks find the same fault, the root's line comes first and its end makes
+    the launcher end the others before they repeat it, unless they speak `at_once`.
+    """
+    launch = launched()
+    if launch.rank and not at_once:
+        time.sleep(SECONDS_AFTER_THE_ROOT)
+    if launch.size > 1:
+        message = f"rank {launch.rank}: {message}"
     _stderr().print(f"[bold red]error:[/] {_escaped(message)}")
 
 
@@ -58,7 +72,7 @@ def require_folder(path: Path) -> None:
 
 
 def show_notices() -> None:
-    """Print our notices as one line; leave other warnings to Python."""
+    """Print our notices as one line, one rank's only; leave other warnings alone."""
     warnings.simplefilter("always", Notice)
     previous = warnings.showwarning
 
@@ -66,7 +80,8 @@ def show_notices() -> None:
         message: Warning | str, category: type[Warning], *rest: Any, **more: Any
     ) -> None:
         if issubclass(category, Notice):
-            _stderr().print(f"[yellow]note:[/] {_escaped(str(message))}")
+            if launched().rank == 0:
+                _stderr().print(f"[yellow]note:[/] {_escaped(str(message))}")
         else:
             previous(message, category, *rest, **more)
 

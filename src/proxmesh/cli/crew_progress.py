@@ -24,7 +24,7 @@ from proxmesh.experiment.crew import (
     Noted,
     Progressed,
 )
-from proxmesh.experiment.machine import cores
+from proxmesh.launchers import cores
 
 __all__ = ["watched"]
 

@@ -48,7 +48,7 @@ def run(
     from proxmesh.experiment.assemble import assemble
 
     job = assemble(task.config({"algorithm.name": algorithm}))
-    folder = Path(out) if out else _new_folder(job)
+    folder = Path(job.world.share({"folder": out or str(_new_folder(job))})["folder"])
     return _carried_out(job, folder, force, quiet=quiet, as_json=as_json)
 
 
@@ -58,16 +58,23 @@ def _carried_out(
     from proxmesh.cli.progress import progress
     from proxmesh.experiment.results import RunFolder
 
-    RunFolder.require_free(folder, force)
+    world = job.world
+    if world.is_root:
+        RunFolder.require_free(folder, force)
+    else:
+        console.quiet = True  # the root prints
     title = _title(job)
-    silent = quiet or as_json
+    silent = quiet or as_json or not world.is_root
     if not silent:
         console.print(f"[bold]{title}[/]")
+        if hasattr(world, "placement"):
+            ranks = len(world.placement.blocks)
+            console.print(f"engine {world.engine}, {ranks} ranks: {world.placement}")
     received: list[int] = []
     _stop_at_sigterm(received)
     with progress(job.config["run"]["steps"], silent) as observer:
         result = job.run(folder, force, observer)
-    if len(result.history) > 1:
+    if world.is_root and (folder / "history.csv").exists() and len(result.history) > 1:
         from proxmesh.report.figures import draw_run  # matplotlib: not before the run
 
         draw_run(folder, title)
@@ -123,6 +130,8 @@ def _print_summary(result: "Result", folder: Path) -> None:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("", "start", "end", "best"):
         table.add_column(name, justify="left" if not name else "right")
+    if "agent" in history:  # `--eval local`
+        history = history[history["agent"] == history["agent"].iloc[0]]
     shown = [
         "stationarity", "norm", "consensus", "kkt", "objective", "train_loss",
         "test_loss", "train_accuracy", "test_accuracy", "density", "density_y",

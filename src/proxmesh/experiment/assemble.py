@@ -16,19 +16,23 @@ from proxmesh.calling import call
 from proxmesh.errors import InputError, Notice, unknown
 from proxmesh.experiment.compiling import has_compiler, pays_off
 from proxmesh.experiment.config import Config, DataSection, RegularizerSection
-from proxmesh.experiment.machine import threads_allowed
 from proxmesh.experiment.results import Result
 from proxmesh.experiment.runner import DEFAULT_EVALUATIONS, Observer, solve
 from proxmesh.graphs import CONSTRUCTORS, Graph, make
+from proxmesh.launchers import threads_allowed
+from proxmesh.network import connect
 from proxmesh.problems import LearningProblem, Only
+from proxmesh.problems.agent_files import agent_files, load_agents
 from proxmesh.problems.datasets import DATASETS, Dataset, load
 from proxmesh.problems.models import MODELS
 from proxmesh.problems.regularizers import REGULARIZERS
 from proxmesh.problems.sampling import derived_seed
+from proxmesh.types import World
 
 __all__ = ["Job", "assemble", "build_algorithm", "build_graph"]
 
 DEFAULT_L1 = 1e-4
+PER_AGENT = "per-agent"  # the data set that is one file an agent
 MANY_IMAGES = 10_000
 IMAGE_EVALUATIONS = 10
 WORK_OF_A_THREAD = 2e6  # parameters x samples of a batch; a9a/mlp on 8 agents has 4e6
@@ -43,6 +47,7 @@ class Job:
     problem: LearningProblem
     algorithm: Any
     graph: Graph
+    world: World
     config: dict[str, Any]  # complete: reruns the run exactly
 
     def run(
@@ -57,7 +62,8 @@ class Job:
             self.graph,
             settings["steps"],
             init=self.config["model"]["init"],
-            engine=settings["engine"],
+            engine=self.world,
+            evaluation=settings["eval"],
             eval_every=settings["eval_every"],
             target=settings["target"],
             kkt=settings["kkt"],
@@ -77,9 +83,27 @@ def assemble(config: Config) -> Job:
         graph = build_graph(config)
     with config.building("regularizer"):
         regularizer = _regularizer(config)
+    dtype = getattr(torch, config.run.dtype)
+    world = connect(
+        graph,
+        config.run.engine,
+        dtype=dtype,
+        device=_device(config),
+        timeout=config.run.timeout,
+    )
+    try:
+        return _assembled(config, algorithm, graph, regularizer, world)
+    except InputError as error:
+        world.farewell(str(error))
+        raise
+
+
+def _assembled(
+    config: Config, algorithm: Any, graph: Graph, regularizer: Any, world: World
+) -> Job:
+    """Read the data of our agents and build their problem."""
     with config.building("data"):
-        dataset = _dataset(config)
-        shards = _shards(config, dataset, graph.n)
+        shards, dataset = _data(config, world)
     with config.building("model"):
         model_name = config.model.name or _suited(dataset)
         model = _model(config, model_name, dataset)
@@ -93,10 +117,9 @@ def assemble(config: Config) -> Job:
         seed=config.seed,
         vectorize=config.run.vectorize,
         paired=config.run.paired,
-    )
-    return Job(
-        problem, algorithm, graph, _complete(config, algorithm, model_name, problem)
-    )
+    ).local(world.agents)
+    complete = _complete(config, algorithm, model_name, problem, world)
+    return Job(problem, algorithm, graph, world, complete)
 
 
 def build_graph(config: Config) -> Graph:
@@ -131,6 +154,46 @@ def build_algorithm(config: Config) -> Any:
                 "it out, or choose another algorithm."
             )
     return call(f"algorithm `{name}`", method.kind, options)
+
+
+def _data(config: Config, world: World) -> tuple[Any, Dataset]:
+    """Our agents' shards: from files of their own, or our part of a data set."""
+    if _has_agent_files(config):
+        return _agent_data(config, world)
+    dataset = _dataset(config)
+    shards = _shards(config, dataset, world.n)
+    return (shards if world.engine == "simulated" else shards.__getitem__), dataset
+
+
+def _has_agent_files(config: Config) -> bool:
+    section = config.data
+    if section.name == PER_AGENT:
+        return True
+    chosen = "name" in section.model_fields_set
+    return not chosen and section.dir is not None and bool(agent_files(section.dir))
+
+
+def _agent_data(config: Config, world: World) -> tuple[Any, Dataset]:
+    section = config.data
+    if section.dir is None:
+        raise InputError(
+            f"dataset `{PER_AGENT}` needs the folder with one file an agent: "
+            "`--data-dir FOLDER`."
+        )
+    if section.split != DataSection.model_fields["split"].default:
+        raise InputError(
+            f"`--split {section.split}`: the data is split already, into one file an "
+            "agent. Leave it out."
+        )
+
+    def largest(number: int) -> int:
+        return int(world.reduce(torch.full((len(world.agents),), number), "max"))
+
+    beside = [key for key in DataSection.model_fields if key != "name"]
+    who = f"dataset `{PER_AGENT}`"
+    arguments = (section.dir, world.agents, largest)
+    found = call(who, load_agents, section.options, *arguments, beside=beside)
+    return found.shards.__getitem__, found.dataset
 
 
 def _dataset(config: Config) -> Dataset:
@@ -173,10 +236,14 @@ def _model(config: Config, name: str, dataset: Dataset) -> nn.Module:
             dataset.features,
             dataset.num_classes,
         )
+    return model.to(_device(config), getattr(torch, config.run.dtype))
+
+
+def _device(config: Config) -> torch.device:
     if config.run.device == "meta":
         raise InputError("device `meta` holds no numbers. Use `cpu` or `cuda`.")
     try:
-        return model.to(config.run.device, getattr(torch, config.run.dtype))
+        return torch.empty(0, device=config.run.device).device
     except (RuntimeError, AssertionError) as error:
         raise InputError(
             f"device `{config.run.device}` cannot be used: {str(error).splitlines()[0]}"
@@ -198,9 +265,12 @@ def _shards(config: Config, dataset: Dataset, agents: int) -> list[Any]:
     return dataset.split(agents, section.split, **options)
 
 
-def _eval_every(steps: int, problem: LearningProblem) -> int:
+def _eval_every(steps: int, problem: LearningProblem, world: World) -> int:
     """Look often, but not so often that looking at many images takes longest."""
-    images = problem.sample(0).inputs[0].ndim > 3 and problem.num_samples > MANY_IMAGES
+    agents = len(world.agents)
+    share = torch.full((agents,), problem.num_samples / agents, dtype=torch.float64)
+    many = world.reduce(share, "sum").item() > MANY_IMAGES  # the same on all ranks
+    images = many and problem.sample(0).inputs[0].ndim > 3
     return max(1, steps // (IMAGE_EVALUATIONS if images else DEFAULT_EVALUATIONS))
 
 
@@ -211,8 +281,19 @@ def _threads(problem: LearningProblem) -> int:
     return max(1, min(threads_allowed(), int(busy)))
 
 
-def _compile(asked: str, algorithm: Any, problem: LearningProblem, steps: int) -> str:
+def _compile(
+    asked: str, algorithm: Any, problem: LearningProblem, steps: int, world: World
+) -> str:
     """What `--compile` comes to here: on or off."""
+    if world.engine != "simulated":
+        if asked == "on":
+            warnings.warn(
+                f"`--compile on` has no effect: on the engine `{world.engine}` "
+                "messages are part of a step.",
+                Notice,
+                stacklevel=4,
+            )
+        return "off"
     wanted = asked == "on" or (asked == "auto" and pays_off(algorithm, problem, steps))
     if wanted and not has_compiler():
         warnings.warn(
@@ -226,19 +307,22 @@ def _compile(asked: str, algorithm: Any, problem: LearningProblem, steps: int) -
 
 
 def _complete(
-    config: Config, algorithm: Any, model: str, problem: LearningProblem
+    config: Config, algorithm: Any, model: str, problem: LearningProblem, world: World
 ) -> dict[str, Any]:
     """Fill in every default that was in force."""
     tree = config.model_dump()
     run = tree["run"]
-    run["eval_every"] = run["eval_every"] or _eval_every(run["steps"], problem)
+    run["eval_every"] = run["eval_every"] or _eval_every(run["steps"], problem, world)
     run["threads"] = run["threads"] or _threads(problem)
     torch.set_num_threads(run["threads"])  # before anything is timed
     way = problem.stacked.way
     run["vectorize"] = False if way == "loop" else way
     run["paired"] = problem.paired
-    run["compile"] = _compile(run["compile"], algorithm, problem, run["steps"])
+    run["compile"] = _compile(run["compile"], algorithm, problem, run["steps"], world)
     tree["algorithm"] |= dataclasses.asdict(algorithm)
+    if _has_agent_files(config):
+        folder = str(Path(config.data.dir or "").resolve())
+        tree["data"] |= {"name": PER_AGENT, "dir": folder}
     for section in ("data", "graph"):  # own files: found again from any folder
         file = Path(tree[section]["name"])
         if file.is_file():

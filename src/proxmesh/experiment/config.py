@@ -41,11 +41,13 @@ NOT_THE_RESULT = (  # where and how fast a run is computed
     "run.engine",
     "run.paired",
     "run.threads",
+    "run.timeout",
     "run.vectorize",
 )
 NOT_THE_TASK = (  # and how long, how closely and on what
     *NOT_THE_RESULT,
     "run.device",
+    "run.eval",
     "run.eval_every",
     "run.kkt",
     "run.steps",
@@ -128,9 +130,11 @@ class RunSection(Closed):
     steps: Count = 2000
     batch: Count = 64
     eval_every: Count | None = None
+    eval: Literal["mean", "local"] = "mean"
     target: dict[str, float] = {}
     kkt: bool = True
     engine: str = "auto"
+    timeout: Annotated[FiniteFloat, Field(gt=0)] = 60.0
     compile: Literal["auto", "on", "off"] = "auto"
     threads: Annotated[int, Field(ge=1, le=1024, strict=True)] | None = None
     dtype: Literal["float32", "float64"] = "float32"

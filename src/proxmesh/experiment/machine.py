@@ -1,29 +1,15 @@
-"""What a run takes of the machine: cores and memory."""
+"""What a run takes of the machine's memory."""
 
 import ctypes
-import os
 import sys
 
 from torch import Tensor
 
-__all__ = ["cores", "reuse_large_blocks", "threads_allowed"]
+__all__ = ["reuse_large_blocks"]
 
 LARGE = 2**20
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 UP_TO = 2**30
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def threads_allowed() -> int:
-    """Threads that a run may use: ``OMP_NUM_THREADS``, or as many as cores."""
-    asked = os.environ.get("OMP_NUM_THREADS", "")
-    return min(cores(), int(asked)) if asked.isdecimal() and int(asked) else cores()
 
 
 def reuse_large_blocks(rows: Tensor) -> None:

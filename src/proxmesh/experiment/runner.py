@@ -177,9 +177,13 @@ def solve(
                 "algorithm": repr(algorithm),
                 **_facts(problem, start, init if rows is None else ""),
                 "start": f"iteration {0 if state is None else int(state.k)}",
-                "run": f"steps={steps}, eval_every={every}, evaluation={evaluation}, "
-                f"target={dict(target or {})}, kkt={kkt}, "
-                f"metrics={sorted(metrics or {})}, callbacks={len(callbacks)}",
+                "steps": str(steps),
+                "eval_every": str(every),
+                "evaluation": evaluation,
+                "target": str(dict(target or {})),
+                "kkt": str(kkt),
+                "metrics": str(sorted(metrics or {})),
+                "number of callbacks": str(len(callbacks)),
             }
         )
         if state is None:

@@ -11,8 +11,8 @@ from proxmesh import __version__
 from proxmesh.checks import require_positive
 from proxmesh.errors import InputError, unknown
 from proxmesh.graphs import Graph, from_networkx
+from proxmesh.launchers import launched, threads_allowed
 from proxmesh.network.blocks import BlockWorld
-from proxmesh.network.launchers import launched
 from proxmesh.network.placement import place
 from proxmesh.network.simulated import SimulatedWorld
 from proxmesh.network.transport import Transport
@@ -99,6 +99,7 @@ def _watch(engine: str, device: torch.device, timeout: float) -> Watch:
     """Join the other ranks once in a process."""
     watch = Watch(_transport(engine, device, timeout), timeout)
     guard(watch)
+    torch.set_num_threads(min(torch.get_num_threads(), threads_allowed()))
     return watch
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, final
 from torch import Tensor
 
 from proxmesh.errors import InputError
-from proxmesh.network.launchers import launched
+from proxmesh.launchers import launched
 
 __all__ = ["MPITransport"]
 
@@ -145,6 +145,9 @@ class MPITransport:
             self._posted += [
                 self._notice_board.isend(note, r, NOTE_TAG) for r in others
             ]
+
+    def hang_up(self) -> None:
+        """Nothing to do: those who wait look for notes."""
 
     def notes(self) -> Mapping[int, str]:
         """Receive what has been sent."""

@@ -17,7 +17,7 @@ from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from proxmesh.errors import InputError
-from proxmesh.network.launchers import launched
+from proxmesh.launchers import launched
 
 __all__ = ["TorchTransport"]
 
@@ -42,9 +42,10 @@ class TorchPending:
             try:
                 work.wait(timedelta(seconds=left))
             except RuntimeError as error:  # gloo's and nccl's only kind
-                if time.monotonic() >= deadline:
+                why = str(error).lower()
+                if time.monotonic() >= deadline or "timed out" in why:
                     raise TimeoutError from error
-                raise ConnectionError(str(error).splitlines()[0]) from error
+                raise ConnectionError(why) from error
         self._buffers = None
 
 
@@ -129,6 +130,15 @@ class TorchTransport:
     def post(self, note: str) -> None:
         """Write a note into the store."""
         self._within(lambda: self._store.set(f"{NOTE}/{self.rank}", note))
+
+    def hang_up(self) -> None:
+        """Close every connection: gloo does so when a receive runs out of time."""
+        for peer in set(range(self.size)) - {self.rank}:
+            with contextlib.suppress(RuntimeError, ValueError):
+                nothing = torch.empty(1)
+                last = dist.irecv(nothing, peer, group=self._group, tag=TAGS)
+                if last is not None:
+                    last.wait(timedelta(milliseconds=1))
 
     def notes(self) -> Mapping[int, str]:
         """Read the notes that are in the store."""

@@ -48,6 +48,10 @@ class Transport(Protocol):
         """Leave a note for all other ranks, without waiting for any of them."""
         ...
 
+    def hang_up(self) -> None:
+        """Close connections, so that whoever waits for us learns of it at once."""
+        ...
+
     def notes(self) -> Mapping[int, str]:
         """The notes of other ranks that have arrived so far."""
         ...

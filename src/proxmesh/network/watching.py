@@ -4,8 +4,9 @@ import atexit
 import os
 import sys
 import time
+from collections.abc import Mapping
 from types import TracebackType
-from typing import final
+from typing import NoReturn, final
 
 import torch
 from torch import Tensor
@@ -17,7 +18,8 @@ from proxmesh.network.transport import Pending, Transport
 __all__ = ["EXIT_LOST_RANK", "Watch", "leave"]
 
 EXIT_LOST_RANK = 3
-ALIVE = "waiting"  # what a rank that waits in vain tells the others
+ALIVE = "waiting: "  # what a rank that waits in vain tells the others
+GONE = "is gone"
 STOPPED = "stopped: "
 LISTEN_SECONDS = 2.5  # for others to say that they wait too
 LINGER_SECONDS = 1.5  # before the first exit lets the launcher end the others
@@ -46,7 +48,7 @@ class Watch:
         except TimeoutError as error:
             raise self._lost(f"was silent for {self.timeout:g} s") from error
         except ConnectionError as error:
-            raise self._lost("is gone") from error
+            raise self._lost(GONE) from error
 
     def reduced(self, x: Tensor, op: str) -> Tensor:
         """Reduce a tensor over the ranks."""
@@ -69,12 +71,14 @@ class Watch:
     def _lost(self, how: str) -> LostRankError:
         transport = self.transport
         self.lost = True
-        transport.post(ALIVE)
+        transport.post(ALIVE + how)
+        transport.hang_up()
         others = set(range(transport.size)) - {transport.rank}
         deadline = time.monotonic() + LISTEN_SECONDS
-        while time.monotonic() < deadline and others - set(transport.notes()):
-            time.sleep(WORTH_LISTENING)
         notes = transport.notes()
+        while time.monotonic() < deadline and not _is_clear(notes, others):
+            time.sleep(WORTH_LISTENING)
+            notes = transport.notes()
         for rank, note in sorted(notes.items()):
             if note.startswith(STOPPED):
                 reason = note.removeprefix(STOPPED).rstrip(".")
@@ -83,6 +87,8 @@ class Watch:
                     "Start all ranks again once that is mended.",
                 )
         silent = sorted(others - set(notes))
+        told = [note.removeprefix(ALIVE) for note in notes.values()]
+        how = next((word for word in told if word != GONE), how)
         if not silent:
             return LostRankError(
                 f"rank {transport.rank} cannot reach a neighbor, though all ranks live",
@@ -117,12 +123,14 @@ def agree(watch: Watch, facts: dict[str, str]) -> None:
             )
 
 
-def leave(code: int) -> None:
-    """End this process at once, past finalizers that would wait for the others."""
+def leave(code: int) -> NoReturn:
+    """End this process, past finalizers that would wait for the others.
+
+    Not at once: its end makes the launcher end the others, who have a line to print.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
-    if code == EXIT_LOST_RANK:
-        time.sleep(LINGER_SECONDS)
+    time.sleep(LINGER_SECONDS)
     os._exit(code)
 
 
@@ -151,6 +159,12 @@ def _leave_if_lost(watch: Watch) -> None:
     """A script that survived the loss of a rank still cannot finalize with it."""
     if watch.lost:
         leave(EXIT_LOST_RANK)
+
+
+def _is_clear(notes: Mapping[int, str], others: set[int]) -> bool:
+    """Whether more listening would tell nothing new."""
+    gone = any(note.startswith(STOPPED) for note in notes.values())
+    return gone or not others - set(notes)
 
 
 def _short(text: str) -> str:

@@ -133,6 +133,8 @@ class LearningProblem:
     def local(self, agents: Sequence[int]) -> "LearningProblem":
         """Return the problem of these agents alone, opening their shards only."""
         agents = tuple(agents)
+        if agents == getattr(self, "agents", None):
+            return self
         if not callable(self._shards):
             missing = set(agents) - set(self.agents)
             if missing:
@@ -140,8 +142,6 @@ class LearningProblem:
                     f"LearningProblem: `shards` has no agent {min(missing)}; it holds "
                     f"{len(self.agents)} agents."
                 )
-            if agents == self.agents:
-                return self
         mine = copy.copy(self)
         mine._open(agents, self._shards if callable(self._shards) else self._shard)
         return mine

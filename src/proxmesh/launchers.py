@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
-__all__ = ["MPI_LAUNCHERS", "Launch", "launched"]
+__all__ = ["MPI_LAUNCHERS", "Launch", "cores", "launched", "threads_allowed"]
 
 # (rank, size, processes on this machine) as launchers of MPI programs name them.
 MPI_LAUNCHERS = {
@@ -57,3 +57,23 @@ def launched(environment: Mapping[str, str] | None = None) -> Launch:
 def _number(found: Mapping[str, str], key: str, otherwise: int) -> int:
     text = found.get(key, "")
     return int(text) if text.isdecimal() else otherwise
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def threads_allowed() -> int:
+    """Threads that a run may use: ``OMP_NUM_THREADS``, or its share of the cores.
+
+    Processes on one machine share its cores, unless the launcher has bound each to
+    cores of its own.
+    """
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    if asked.isdecimal() and int(asked):
+        return min(cores(), int(asked))
+    bound = cores() < (os.cpu_count() or 1)
+    return cores() if bound else max(1, cores() // launched().local_size)

@@ -1,0 +1,215 @@
+"""What ranks do in the tests of the distributed engines; run by `ranks.Ranks`."""
+
+import itertools
+import os
+import random
+import signal
+import sys
+import time
+import warnings
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import proxmesh as pm
+from proxmesh.algorithms import ALGORITHMS
+
+AGENTS = 4
+SIZES = (30, 9, 60, 21)
+STEPS = 100
+GRAPHS = ("ring", "star", "barabasi-albert")
+
+
+def linear(features: int, outputs: int) -> nn.Module:
+    return nn.Linear(features, outputs, dtype=torch.float64)
+
+
+@cache
+def problem(**options: Any) -> pm.LearningProblem:
+    """Logistic-like regression with a hidden layer on unequal shards, float64."""
+    torch.manual_seed(0)
+    data = pm.datasets.breast_cancer()
+    x, y = data.inputs.double(), data.targets
+    starts = [0, *itertools.accumulate(SIZES)]
+    return pm.LearningProblem(
+        nn.Sequential(linear(30, 3), nn.Tanh(), linear(3, 2)),
+        nn.functional.cross_entropy,
+        [(x[a:b], y[a:b]) for a, b in itertools.pairwise(starts)],
+        test=(data.test[0].double(), data.test[1]) if data.test else None,
+        regularizer=pm.L1(1e-3),
+        **{"batch_size": 4, "vectorize": True, "paired": True, **options},
+    )
+
+
+def method(name: str) -> Any:
+    """A method with constants that train on every graph."""
+    chosen = ALGORITHMS[name]
+    extra = {"c_eta": 2.0} if name == "hsm-admm-blind" else {}
+    return chosen.kind(**chosen.fixed, **extra)
+
+
+def solved(graph: str, name: str, engine: str = "auto") -> pm.Result:
+    world = pm.connect(
+        pm.graphs.make(graph, AGENTS), engine, dtype=torch.float64, timeout=30
+    )
+    return pm.solve(
+        local_problem(world.agents),
+        method(name),
+        pm.graphs.make(graph, AGENTS),
+        STEPS,
+        eval_every=STEPS,
+        engine=world,
+        compile=False,
+    )
+
+
+@cache
+def local_problem(agents: tuple[int, ...]) -> pm.LearningProblem:
+    found = problem().local(agents)
+    found.num_agents = AGENTS
+    return found
+
+
+def parity(folder: Path, graphs: str) -> None:
+    """Every method on these graphs; the rows and the history of each."""
+    found = {}
+    for graph in graphs.split(","):
+        for name in ALGORITHMS:
+            result = solved(graph, name)
+            history = result.history.drop(columns="seconds")
+            found[graph, name] = {
+                "agents": list(result.problem.agents),
+                "x": result.state.x,
+                "columns": list(result.history),
+                "history": torch.tensor(history.to_numpy()),
+            }
+    torch.save(found, folder / f"{rank()}.pt")
+
+
+def stress(folder: Path, exchanges: str) -> None:
+    """Random graphs, several exchanges in flight, read in any order, or not at all."""
+    draw = random.Random(1)
+    torch.manual_seed(1)
+    left = int(exchanges)
+    while left > 0:
+        n = draw.randint(max(2, ranks()), 12)
+        graph = pm.graphs.erdos_renyi(n, seed=draw.randrange(1000))
+        width = draw.choice([1, 7, 500])
+        world = pm.connect(graph, dtype=torch.float64, timeout=30)
+        exact = pm.connect(graph, "simulated", dtype=torch.float64)
+        mine = list(world.agents)
+        for _ in range(100):
+            flights = [
+                torch.randn(n, width).double() for _ in range(draw.randint(1, 3))
+            ]
+            sent = [world.exchange(x[mine]) for x in flights]
+            order = list(range(len(sent)))
+            draw.shuffle(order)
+            for i in order[draw.random() < 0.1 :]:
+                kind = draw.choice(["laplacian", "mix"])
+                expected = getattr(exact.exchange(flights[i]), kind)()[mine]
+                torch.testing.assert_close(getattr(sent[i], kind)(), expected)
+            left -= len(sent)
+    (folder / f"{rank()}.done").touch()
+
+
+def lose(folder: Path, how: str) -> None:
+    """Rank 1 goes in the middle of a run."""
+    del folder
+
+    def accident(row: Any, state: Any) -> None:
+        del row, state
+        if rank() != 1:
+            return
+        if how == "freeze":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif how == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif how == "hang":
+            time.sleep(3600)
+        raise ValueError("the disk is full")
+
+    pm.solve(
+        problem(),
+        pm.HSMADMM(),
+        pm.graphs.ring(AGENTS),
+        STEPS,
+        eval_every=20,
+        callbacks=[accident],
+        timeout=3,
+    )
+
+
+def diverge(folder: Path) -> None:
+    """One agent's huge inputs make its model blow up; all stop at the same k."""
+    torch.manual_seed(0)
+    inputs, targets = torch.randn(AGENTS, 20, 3).double(), torch.zeros(AGENTS, 20)
+    inputs[2] *= 1e60
+    squares = pm.LearningProblem(
+        linear(3, 1),
+        lambda out, target: (out[:, 0] - target).square().mean(),
+        list(zip(inputs, targets.double(), strict=True)),
+        batch_size=4,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pm.Notice)
+        result = pm.solve(
+            squares,
+            pm.HSMADMM(),
+            pm.graphs.ring(AGENTS),
+            STEPS,
+            eval_every=10,
+            timeout=20,
+        )
+    (folder / f"{rank()}.outcome").write_text(f"{result.outcome} {result.message}")
+
+
+def differ(folder: Path, what: str) -> None:
+    """Rank 1 was started with something else."""
+    del folder
+    odd = rank() == 1
+    mine = problem(seed=1) if odd and what == "seed" else problem()
+    if odd and what == "model":
+        torch.manual_seed(1)
+        mine = pm.LearningProblem(
+            linear(30, 2),
+            nn.functional.cross_entropy,
+            [mine._shard(i) for i in range(AGENTS)],
+            regularizer=pm.L1(1e-3),
+            batch_size=4,
+        )
+    graph = pm.graphs.star(AGENTS) if odd and what == "graph" else pm.graphs.ring(4)
+    steps = 7 if odd and what == "steps" else 5
+    algorithm = pm.HSMADMM(c_rho=0.1) if odd and what == "method" else pm.HSMADMM()
+    pm.solve(mine, algorithm, graph, steps, timeout=20)
+
+
+def going_on(folder: Path) -> None:
+    """Half a run, its state through a file, the other half: the same as one run."""
+    graph = pm.graphs.ring(AGENTS)
+    whole = pm.solve(problem(), pm.HSMADMM(), graph, 40, timeout=20)
+    half = pm.solve(problem(), pm.HSMADMM(), graph, 20, timeout=20)
+    fields = {name: getattr(half.state, name) for name in half.state.__slots__}
+    torch.save(fields, folder / f"{rank()}.state")
+    again = type(half.state)(**torch.load(folder / f"{rank()}.state"))
+    rest = pm.solve(problem(), pm.HSMADMM(), graph, 20, state=again, timeout=20)
+    assert torch.equal(rest.state.x, whole.state.x)
+    assert rest.final["bytes_sent"] == whole.final["bytes_sent"]
+
+
+def rank() -> int:
+    return int(os.environ.get("RANK", os.environ.get("OMPI_COMM_WORLD_RANK", "0")))
+
+
+def ranks() -> int:
+    return int(
+        os.environ.get("WORLD_SIZE", os.environ.get("OMPI_COMM_WORLD_SIZE", "1"))
+    )
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    globals()[sys.argv[1]](Path.cwd(), *sys.argv[2:])
