@@ -200,6 +200,54 @@ def going_on(folder: Path) -> None:
     assert rest.final["bytes_sent"] == whole.final["bytes_sent"]
 
 
+def optimizer(folder: Path) -> None:
+    """The user's own loop makes the same iterates as `solve`, also after a reload."""
+    graph, steps = pm.graphs.star(AGENTS), 30
+    whole = pm.solve(problem(), pm.HSMADMM(c_rho=0.1, c_eta=0.3), graph, steps)
+    mine = whole.problem
+    model = mine.module(problem().x0()[0])
+    weights = list(model.parameters())
+
+    def made() -> pm.optim.HSMADMM:
+        return pm.optim.HSMADMM(
+            weights, graph, regularizer=pm.L1(1e-3), c_rho=0.1, c_eta=0.3, timeout=20
+        )
+
+    opt = made()
+    assert (opt.agent,) == mine.agents
+    calls = []
+    for k in range(steps + 1):
+        if k == 15:  # as a checkpoint would
+            torch.save(opt.state_dict(), folder / f"{rank()}.opt")
+            opt = made()
+            opt.load_state_dict(torch.load(folder / f"{rank()}.opt"))
+        batch = mine.sample(k)
+
+        def closure(opt: Any = opt, batch: Any = batch) -> torch.Tensor:
+            opt.zero_grad()
+            calls.append(float(torch.rand(())))  # the same number in both calls
+            loss: torch.Tensor = nn.functional.cross_entropy(
+                model(batch.inputs[0][0]), batch.targets[0]
+            )
+            loss.backward()  # type: ignore[no-untyped-call]
+            return loss
+
+        before = [w.detach().clone() for w in weights]
+        loss = opt.step(closure)
+        assert loss.requires_grad
+        if k == 0:
+            for old, new in zip(before, weights, strict=True):
+                assert torch.equal(old, new)
+    assert len(calls) == 2 * steps + 1
+    assert calls[1::2] == calls[2::2]
+    assert calls[1] != calls[3]
+    row = torch.cat([w.detach().reshape(-1) for w in weights])
+    torch.testing.assert_close(row, whole.state.x[0], rtol=0, atol=1e-10)
+    opt.average_()
+    mean = torch.cat([w.detach().reshape(-1) for w in weights])
+    torch.testing.assert_close(mean, whole.means["x"], rtol=0, atol=1e-10)
+
+
 def rank() -> int:
     return int(os.environ.get("RANK", os.environ.get("OMPI_COMM_WORLD_RANK", "0")))
 

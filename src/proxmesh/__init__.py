@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from proxmesh import graphs as graphs
+    from proxmesh import optim as optim
     from proxmesh import schedules as schedules
     from proxmesh.algorithms import DEEPSTORM as DEEPSTORM
     from proxmesh.algorithms import DPSGD as DPSGD
@@ -50,6 +51,7 @@ _MODULES = {
     "datasets": "proxmesh.problems.datasets",
     "graphs": "proxmesh.graphs",
     "models": "proxmesh.problems.models",
+    "optim": "proxmesh.optim",
     "schedules": "proxmesh.schedules",
 }
 _HOMES = {

@@ -132,3 +132,8 @@ def test_a_rank_that_was_started_otherwise_is_found_before_training(
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_run_goes_on_from_the_state_of_each_rank(engine: str, tmp_path: Path) -> None:
     run_ranks(engine, 2, worker("going_on"), tmp_path)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_optimizer_makes_the_same_iterates(engine: str, tmp_path: Path) -> None:
+    run_ranks(engine, program.AGENTS, worker("optimizer"), tmp_path)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from proxmesh import __version__
-from proxmesh.cli import bench, compare, data, graph, paper, run, tune
+from proxmesh.cli import bench, compare, data, doctor, graph, paper, run, tune
 from proxmesh.cli.console import complain
 from proxmesh.errors import InputError, LostRankError
 from proxmesh.launchers import launched
@@ -36,6 +36,7 @@ app.command("tune")(tune.tune)
 app.command("paper")(paper.paper)
 app.command("graph")(graph.graph)
 app.command("bench")(bench.bench)
+app.command("doctor")(doctor.doctor)
 app.add_typer(data.app, name="data")
 
 

@@ -19,7 +19,7 @@ from proxmesh.network.transport import Transport
 from proxmesh.network.watching import Watch, agree, guard
 from proxmesh.types import World
 
-__all__ = ["ENGINES", "TIMEOUT", "connect"]
+__all__ = ["ENGINES", "TIMEOUT", "connect", "joined_ranks"]
 
 ENGINES = ("auto", "simulated", "mpi", "torch")
 TIMEOUT = 60.0
@@ -92,6 +92,11 @@ def _joined(
     agree(watch, facts)
     watch.placement = place(graph, watch.transport.size)
     return BlockWorld(watch.placement, watch, dtype, device)
+
+
+def joined_ranks(engine: str, timeout: float = TIMEOUT) -> Watch:
+    """Join the other processes of a launcher without a graph."""
+    return _watch(engine, torch.device("cpu"), timeout)
 
 
 @cache
