@@ -90,7 +90,7 @@ def test_a_dead_rank_of_torch_is_named_at_once(tmp_path: Path) -> None:
     ended = Ranks("torch", 3, worker("lose", "die"), tmp_path).ended(without=[1])
     for end in ended:
         assert end.code == 3, end.err
-        assert re.search(r"rank 1 \(agent 2\) (is gone|was silent)", said(end)), end.err
+        assert re.search(r"rank 1 \(agent 2\) was (lost|silent)", said(end)), end.err
 
 
 def said(end: Ended) -> str:

@@ -22,7 +22,7 @@ from proxmesh.launchers import launched
 __all__ = ["TorchTransport"]
 
 NOTE = "proxmesh/note"
-STORE_SECONDS = 1.0  # for a look at the notes; the store's machine may be gone
+STORE_SECONDS = 0.7  # for a look at the notes; the store's machine may be gone
 TAGS = 2**15  # messages in flight between two ranks never share a tag
 
 
@@ -117,6 +117,7 @@ class TorchTransport:
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.local_size = launched().local_size
         self._notes: dict[int, str] = {}
+        self._store_is_gone = False
 
     def link(self, peers: Sequence[int]) -> TorchLink:
         """Nothing to prepare: gloo has connected every pair."""
@@ -153,6 +154,8 @@ class TorchTransport:
 
     def _within(self, call: Callable[[], None]) -> None:
         """Do it in a thread that may be left behind, should the store be gone."""
+        if self._store_is_gone:
+            return
 
         def attempt() -> None:
             with contextlib.suppress(RuntimeError):
@@ -161,6 +164,7 @@ class TorchTransport:
         thread = threading.Thread(target=attempt, daemon=True)
         thread.start()
         thread.join(STORE_SECONDS)
+        self._store_is_gone = thread.is_alive()
 
 
 def require_torch() -> None:

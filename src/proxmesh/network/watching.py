@@ -19,10 +19,10 @@ __all__ = ["EXIT_LOST_RANK", "Watch", "leave"]
 
 EXIT_LOST_RANK = 3
 ALIVE = "waiting: "  # what a rank that waits in vain tells the others
-GONE = "is gone"
+GONE = "lost"
 STOPPED = "stopped: "
-LISTEN_SECONDS = 2.5  # for others to say that they wait too
-LINGER_SECONDS = 1.5  # before the first exit lets the launcher end the others
+LISTEN_SECONDS = 2.0  # for others to say that they wait too
+LINGER_SECONDS = 1.2  # before the first exit lets the launcher end the others
 WORTH_LISTENING = 0.1
 
 
@@ -46,7 +46,7 @@ class Watch:
         try:
             pending.wait(self.timeout)
         except TimeoutError as error:
-            raise self._lost(f"was silent for {self.timeout:g} s") from error
+            raise self._lost(f"silent for {self.timeout:g} s") from error
         except ConnectionError as error:
             raise self._lost(GONE) from error
 
@@ -89,13 +89,14 @@ class Watch:
         silent = sorted(others - set(notes))
         told = [note.removeprefix(ALIVE) for note in notes.values()]
         how = next((word for word in told if word != GONE), how)
+        verb = "was" if len(silent) == 1 else "were"
         if not silent:
             return LostRankError(
                 f"rank {transport.rank} cannot reach a neighbor, though all ranks live",
                 "Check the network between the machines (`proxmesh doctor`).",
             )
         return LostRankError(
-            f"{' and '.join(map(self._who, silent))} {how}",
+            f"{' and '.join(map(self._who, silent))} {verb} {how}",
             "See that machine and its messages, then start all ranks again; if it is "
             "only slow, raise `--timeout`.",
         )
