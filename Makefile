@@ -15,7 +15,8 @@ test: $(READY)
 	$(BIN)/ruff format --check
 	$(BIN)/codespell
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest -m 'not ranks' --numprocesses 2
+	$(BIN)/pytest -m ranks --cov-append
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 bench: $(READY) $(DECENT)

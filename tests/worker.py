@@ -248,6 +248,99 @@ def optimizer(folder: Path) -> None:
     torch.testing.assert_close(mean, whole.means["x"], rtol=0, atol=1e-10)
 
 
+class Recording:
+    """A link that keeps a copy of everything that is sent."""
+
+    def __init__(self, link: Any) -> None:
+        self._link = link
+        self.sent: list[torch.Tensor] = []
+
+    def start(self, sends: Any, receives: Any) -> Any:
+        self.sent += [part.clone() for part in sends]
+        return self._link.start(sends, receives)
+
+
+def traffic(folder: Path) -> None:
+    """Only documented vectors cross a process boundary, and nothing is reduced."""
+    del folder
+    graph = pm.graphs.ring(AGENTS)
+    for name in ALGORITHMS:
+        world: Any = pm.connect(graph, dtype=torch.float64, timeout=20)
+        local, algorithm = problem().local(world.agents), method(name)
+        server = name in {"prox-sgd", "prox-storm"}  # references that say so
+        state = algorithm.init(local.x0(), local, world)
+        reduced: list[int] = []
+        transport = world.watch.transport
+        reduce = type(transport).reduce
+        recording = world.link = Recording(world.link)
+        type(transport).reduce = lambda self, x, op, reduce=reduce, reduced=reduced: (
+            reduced.append(x.numel()) or reduce(self, x, op)
+        )
+        try:
+            for k in range(1, 6):
+                before = len(recording.sent)
+                state = algorithm.step(state, local, world)
+                parts = recording.sent[before:]
+                rows = sum(part.numel() for part in parts) // local.p
+                mine = world.placement.sent
+                crossing = sum(
+                    len(mine(rank(), peer)) for peer in world.placement.peers(rank())
+                )
+                assert rows == algorithm.cost(k).vectors * crossing, name
+                if name.startswith("hsm-admm"):
+                    for part in parts:  # nothing but rows of the new x
+                        for row in part:
+                            assert any(torch.equal(row, x) for x in state.x), name
+        finally:
+            type(transport).reduce = reduce
+        assert server or not reduced, name
+
+
+def alone(folder: Path) -> None:
+    """`evaluation="local"` reduces no number of any agent, only yes and no."""
+    world: Any = pm.connect(pm.graphs.ring(AGENTS), dtype=torch.float64, timeout=20)
+    sizes: list[int] = []
+    reduce = type(world.watch.transport).reduce
+
+    def noting(self: Any, x: torch.Tensor, op: str) -> Any:
+        if x.is_floating_point():
+            sizes.append(x.numel())
+            values = x.flatten().tolist()
+            assert len(values) <= 2, values
+            assert values[0] in {0.0, 1.0, sum(SIZES) / AGENTS} or op == "sum", values
+        return reduce(self, x, op)
+
+    type(world.watch.transport).reduce = noting
+    mine = problem().local(world.agents)
+    mine.num_agents = None
+    result = pm.solve(
+        mine,
+        pm.HSMADMM(),
+        pm.graphs.ring(AGENTS),
+        20,
+        init="different",  # else the root's initial model goes to everyone
+        eval_every=10,
+        engine=world,
+        evaluation="local",
+        out=folder / "run",
+    )
+    assert sizes
+    assert set(result.history["agent"]) == set(world.agents)
+    assert "consensus" not in result.history
+    assert result.model is None
+    whole = pm.solve(
+        problem(),
+        pm.HSMADMM(),
+        pm.graphs.ring(AGENTS),
+        20,
+        init="different",
+        engine="simulated",
+    )
+    own = whole.problem.evaluate(whole.state.x).loss[list(world.agents)]
+    last = result.history.groupby("agent")["train_loss"].last().to_numpy()
+    torch.testing.assert_close(torch.tensor(last), own, rtol=0, atol=1e-10)
+
+
 def rank() -> int:
     return int(os.environ.get("RANK", os.environ.get("OMPI_COMM_WORLD_RANK", "0")))
 

@@ -14,6 +14,7 @@ from ranks import ENGINES, Ended, Ranks, run_ranks, worker
 
 from proxmesh.algorithms import ALGORITHMS
 
+pytestmark = pytest.mark.ranks
 EVERYTHING = "PROXMESH_FULL_PARITY" in os.environ  # every graph on every rank count
 GRAPHS = {
     ("mpi", 1): "ring",
@@ -137,3 +138,20 @@ def test_a_run_goes_on_from_the_state_of_each_rank(engine: str, tmp_path: Path) 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_optimizer_makes_the_same_iterates(engine: str, tmp_path: Path) -> None:
     run_ranks(engine, program.AGENTS, worker("optimizer"), tmp_path)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_only_documented_vectors_cross_a_process_boundary(
+    engine: str, tmp_path: Path
+) -> None:
+    run_ranks(engine, 2, worker("traffic"), tmp_path)
+
+
+def test_local_evaluation_reduces_nothing_of_the_agents(tmp_path: Path) -> None:
+    run_ranks("torch", 2, worker("alone"), tmp_path)
+    folder = tmp_path / "run"
+    found = sorted(file.name for file in (folder / "agents").iterdir())
+    kinds = ("csv", "safetensors")
+    assert found == sorted(f"{i}.{kind}" for i in range(4) for kind in kinds)
+    assert not (folder / "history.csv").exists()
+    assert (folder / "summary.json").exists()

@@ -12,7 +12,10 @@ from ranks import AS_ROOT, MPIEXEC, PYTHON, clean_environment
 from proxmesh.bench.hosts import Hosts, why_not
 
 REASON = why_not()
-pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
+pytestmark = [
+    pytest.mark.ranks,
+    pytest.mark.skipif(REASON is not None, reason=str(REASON)),
+]
 
 HOSTS = 3
 TIMEOUT = 4

@@ -1,7 +1,6 @@
 """The one loop: step, evaluate now and then, stop for a reason."""
 
 import contextlib
-import hashlib
 import math
 import time
 import warnings
@@ -175,7 +174,7 @@ def solve(
         world.agree(
             {
                 "algorithm": repr(algorithm),
-                **_facts(problem, start, init if rows is None else ""),
+                **_facts(problem, start),
                 "start": f"iteration {0 if state is None else int(state.k)}",
                 "steps": str(steps),
                 "eval_every": str(every),
@@ -186,6 +185,8 @@ def solve(
                 "number of callbacks": str(len(callbacks)),
             }
         )
+        if rows is None and init == "same":
+            start = _roots(start, world)
         if state is None:
             state = algorithm.init(start, problem, world)
         del start
@@ -475,6 +476,16 @@ def _start(problem: Any, init: str) -> torch.Tensor:
     return rows
 
 
+def _roots(start: torch.Tensor, world: World) -> torch.Tensor:
+    """The root's model for all agents: each rank has drawn weights of its own."""
+    if world.engine == "simulated":
+        return start
+    first = torch.zeros_like(start)
+    if world.is_root:
+        first[0] = start[0]
+    return world.reduce(first, "sum").repeat(len(start), 1)
+
+
 @contextlib.contextmanager
 def _telling(world: World) -> Iterator[None]:
     """Let the other ranks know why this one goes."""
@@ -487,7 +498,7 @@ def _telling(world: World) -> Iterator[None]:
         raise
 
 
-def _facts(problem: Any, start: torch.Tensor, init: str) -> dict[str, str]:
+def _facts(problem: Any, start: torch.Tensor) -> dict[str, str]:
     """What must be the same in every process, as far as the problem tells."""
     names = ("dtype", "batch_size", "seed", "regularizer", "sample_shape")
     facts = {
@@ -496,8 +507,4 @@ def _facts(problem: Any, start: torch.Tensor, init: str) -> dict[str, str]:
         if hasattr(problem, name)
     }
     facts["number of parameters"] = str(start.shape[1])
-    if init == "same":
-        row = start[0].detach().cpu().contiguous().numpy()
-        digest = hashlib.sha256(row.tobytes()).hexdigest()[:12]
-        facts["initial model (seed torch before you build it)"] = digest
     return facts

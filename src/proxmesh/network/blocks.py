@@ -58,6 +58,10 @@ class BlockExchange:
         """Row i: ``sum_j w_ij x_j``."""
         return self._reference + self._times(self._world.mixing)
 
+    def wait(self) -> None:
+        """Wait until the rows are here, without forming a product."""
+        self._ghosts.arrive()
+
     def _times(self, matrix: "SplitMatrix") -> Tensor:
         result = product(matrix.own, self._spread)  # before we wait
         if matrix.others is None:
@@ -158,7 +162,7 @@ class BlockWorld:
             graph.laplacian, self.agents, ghosts, self.degree
         )
         self.mixing = SplitMatrix.of(graph.mixing, self.agents, ghosts, self.degree)
-        self._link = transport.link(peers)
+        self.link = transport.link(peers)
         self._wire = _wire(device, self.engine)
         self._free: dict[tuple[int, torch.dtype], list[Buffers]] = {}
         self._left: list[tuple[tuple[int, torch.dtype], Ghosts]] = []
@@ -181,7 +185,7 @@ class BlockWorld:
         pending = None
         if self._sent:
             places = torch.split(buffers.received, self._received)
-            pending = self._link.start(self._packed(rows, buffers), places)
+            pending = self.link.start(self._packed(rows, buffers), places)
         ghosts = Ghosts(self.watch, pending, buffers)
         weakref.finalize(exchange, self._left.append, (kind, ghosts)).atexit = False
         return ghosts

@@ -1,5 +1,6 @@
 """The engine `torch`: torch.distributed with gloo on CPUs and nccl on GPUs."""
 
+import atexit
 import contextlib
 import os
 import socket
@@ -114,6 +115,7 @@ class TorchTransport:
                 timeout=limit,
             )
             self._group = dist.group.WORLD
+            atexit.register(_leave_group)  # its threads must not outlive Python
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.local_size = launched().local_size
         self._notes: dict[int, str] = {}
@@ -165,6 +167,11 @@ class TorchTransport:
         thread.start()
         thread.join(STORE_SECONDS)
         self._store_is_gone = thread.is_alive()
+
+
+def _leave_group() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def require_torch() -> None:
