@@ -48,7 +48,7 @@ def test_every_number_by_its_definition() -> None:
     for (inputs,), targets in shards:
         outputs = module(inputs)
         loss = nn.functional.cross_entropy(outputs, targets)
-        (loss / 4).backward()  # type: ignore[no-untyped-call]
+        (loss / 4).backward()
         losses.append(loss.item())
         hits.append((outputs.argmax(1) == targets).double().mean().item())
     gradient = torch.cat([w.grad.reshape(-1) for w in module.parameters()])  # type: ignore[union-attr]
@@ -84,7 +84,7 @@ def test_kkt_residual_edge_by_edge() -> None:
         (inputs,), targets = problem._shard(i)
         module = problem.module(state.x[i])
         loss = nn.functional.cross_entropy(module(inputs), targets)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         gradient = torch.cat([w.grad.reshape(-1) for w in module.parameters()])  # type: ignore[union-attr]
         in_x = gradient - state.alpha_sum[i] - state.beta[i]
         total += in_x.square().sum().item()

@@ -229,7 +229,7 @@ def optimizer(folder: Path) -> None:
             loss: torch.Tensor = nn.functional.cross_entropy(
                 model(batch.inputs[0][0]), batch.targets[0]
             )
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             return loss
 
         before = [w.detach().clone() for w in weights]
