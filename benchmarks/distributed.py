@@ -34,6 +34,7 @@ import proxmesh as pm
 from proxmesh.bench.delayed import DelayedLink
 from proxmesh.bench.hosts import Hosts, why_not
 from proxmesh.bench.tasks import lenet_problem, mlp_problem
+from proxmesh.experiment.compiled_gradients import CompiledGradients
 from proxmesh.experiment.compiling import CompiledStep
 
 RESULTS = Path(__file__).parent / "results" / "distributed.json"
@@ -70,6 +71,14 @@ class Stepping:
         self.run(5)
         return self
 
+    def with_gradients(self) -> "Stepping":
+        """From now on with compiled gradients."""
+        self.problem = CompiledGradients(
+            self.method, self.problem, self.world, self.state
+        )
+        self.run(5)
+        return self
+
     def run(self, iterations: int) -> float:
         """Milliseconds of an iteration."""
         begin = time.perf_counter()
@@ -89,19 +98,23 @@ def ranks(rounds: int) -> dict[str, Any]:
         problem = build()
         graph = pm.graphs.ring(8)
         world = pm.connect(graph)
-        split = Stepping(problem.local(world.agents), world)
         alone = {}
         if world.is_root:
             here = pm.connect(graph, "simulated")
             alone["simulated"] = Stepping(problem, here)
             if name == "mlp":
                 alone["simulated, compiled"] = Stepping(problem, here).compiled()
-        times: dict[str, list[float]] = {key: [] for key in (*alone, "two ranks")}
+        split = {"two ranks": Stepping(problem.local(world.agents), world)}
+        if name == "mlp":
+            fast = Stepping(problem.local(world.agents), world).with_gradients()
+            split["two ranks, compiled gradients"] = fast
+        times: dict[str, list[float]] = {key: [] for key in (*alone, *split)}
         for _ in range(rounds):
             for key, stepping in alone.items():
                 times[key].append(stepping.run(iterations))
-            together(world)
-            times["two ranks"].append(split.run(iterations))
+            for key, stepping in split.items():
+                together(world)
+                times[key].append(stepping.run(iterations))
             together(world)
         found[name] = medians(times)
     return found

@@ -341,6 +341,20 @@ def alone(folder: Path) -> None:
     torch.testing.assert_close(torch.tensor(last), own, rtol=0, atol=1e-10)
 
 
+def compiled(folder: Path) -> None:
+    """Compiled gradients change nothing but the speed."""
+    del folder
+    graph = pm.graphs.ring(AGENTS)
+    for name in ("hsm-admm", "d-psgd"):
+        plain, fast = (
+            pm.solve(problem(), method(name), graph, 20, compile=way, timeout=60)
+            for way in (False, True)
+        )
+        assert (plain.compiled, fast.compiled) == (False, True)
+        torch.testing.assert_close(fast.state.x, plain.state.x, rtol=0, atol=1e-10)
+        assert list(fast.history) == list(plain.history)
+
+
 def rank() -> int:
     return int(os.environ.get("RANK", os.environ.get("OMPI_COMM_WORLD_RANK", "0")))
 

@@ -155,3 +155,7 @@ def test_local_evaluation_reduces_nothing_of_the_agents(tmp_path: Path) -> None:
     assert found == sorted(f"{i}.{kind}" for i in range(4) for kind in kinds)
     assert not (folder / "history.csv").exists()
     assert (folder / "summary.json").exists()
+
+
+def test_compiled_gradients_change_nothing_but_the_speed(tmp_path: Path) -> None:
+    run_ranks("mpi", 2, worker("compiled"), tmp_path)

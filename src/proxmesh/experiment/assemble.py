@@ -281,19 +281,8 @@ def _threads(problem: LearningProblem) -> int:
     return max(1, min(threads_allowed(), int(busy)))
 
 
-def _compile(
-    asked: str, algorithm: Any, problem: LearningProblem, steps: int, world: World
-) -> str:
+def _compile(asked: str, algorithm: Any, problem: LearningProblem, steps: int) -> str:
     """What `--compile` comes to here: on or off."""
-    if world.engine != "simulated":
-        if asked == "on":
-            warnings.warn(
-                f"`--compile on` has no effect: on the engine `{world.engine}` "
-                "messages are part of a step.",
-                Notice,
-                stacklevel=4,
-            )
-        return "off"
     wanted = asked == "on" or (asked == "auto" and pays_off(algorithm, problem, steps))
     if wanted and not has_compiler():
         warnings.warn(
@@ -318,7 +307,7 @@ def _complete(
     way = problem.stacked.way
     run["vectorize"] = False if way == "loop" else way
     run["paired"] = problem.paired
-    run["compile"] = _compile(run["compile"], algorithm, problem, run["steps"], world)
+    run["compile"] = _compile(run["compile"], algorithm, problem, run["steps"])
     tree["algorithm"] |= dataclasses.asdict(algorithm)
     if _has_agent_files(config):
         folder = str(Path(config.data.dir or "").resolve())

@@ -23,7 +23,11 @@ from proxmesh.experiment.arguments import (
     require_start,
     require_width,
 )
-from proxmesh.experiment.compiling import compiled, pays_off
+from proxmesh.experiment.compiled_gradients import (
+    CompiledGradients,
+    compiled_gradients,
+)
+from proxmesh.experiment.compiling import CompiledStep, compiled, pays_off
 from proxmesh.experiment.divergence import BLOW_UP, is_sound, post_mortem
 from proxmesh.experiment.keeping import LastGood
 from proxmesh.experiment.ledger import Ledger
@@ -126,7 +130,8 @@ def solve(
     compile
         Compile the whole step first: True, False, or ``"auto"``, when a run of this
         length is likely to win more time than that takes. Results agree to rounding;
-        say True or False where they must agree to the bit. Simulated engine only.
+        say True or False where they must agree to the bit. On a distributed engine
+        the gradients are compiled, since messages are part of the step.
     out, config, force
         Run folder to write as the run goes, the config to keep in it, and whether to
         overwrite a run that is there. In a distributed run the root writes it.
@@ -192,22 +197,21 @@ def solve(
         del start
         reuse_large_blocks(state.x)
 
-        def step(current: Any) -> Any:
-            return algorithm.step(current, problem, world)
-
-        if world.engine != "simulated":
-            compile = False  # noqa: A001 - messages cannot be compiled
-        elif compile == "auto":
+        if compile == "auto":
             compile = pays_off(algorithm, problem, steps)  # noqa: A001
-        fast = compiled(algorithm, problem, world, state) if compile else None
+        fast, training = _compiled(compile, algorithm, problem, world, state)
         if fast is not None and observer is not None:
             observer.on_compile(fast.seconds)
+
+        def step(current: Any) -> Any:
+            return algorithm.step(current, training, world)
+
         if config is not None and "run" in config:
             mode = "off" if fast is None else "on"  # what the run is really made with
             config = {**config, "run": {**config["run"], "compile": mode}}
 
         run = _Run(
-            step=fast or step,
+            step=fast if isinstance(fast, CompiledStep) else step,
             compiled=fast is not None,
             algorithm=algorithm,
             problem=problem,
@@ -463,6 +467,21 @@ def _local(problem: Any, world: World) -> Any:
     if hasattr(problem, "local"):
         problem = problem.local(world.agents)
     return problem
+
+
+def _compiled(
+    wanted: bool, algorithm: Any, problem: Any, world: World, state: Any
+) -> tuple[CompiledStep | CompiledGradients | None, Any]:
+    """What was compiled, and the problem to train with.
+
+    Messages cannot be compiled: on a distributed engine only the gradients are.
+    """
+    if not wanted:
+        return None, problem
+    if world.engine == "simulated":
+        return compiled(algorithm, problem, world, state), problem
+    gradients = compiled_gradients(algorithm, problem, world, state)
+    return gradients, gradients or problem
 
 
 def _start(problem: Any, init: str) -> torch.Tensor:
