@@ -1,7 +1,9 @@
 """Start several ranks of a program under an engine and collect how each one ends."""
 
+import atexit
+import multiprocessing
 import os
-import shutil
+import runpy
 import signal
 import socket
 import subprocess
@@ -11,7 +13,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Any
 
 ENGINES = ("mpi", "torch")
 WORKER = Path(__file__).with_name("worker.py")
@@ -20,8 +24,10 @@ MPIEXEC = PYTHON.with_name("mpiexec")
 MPI_FLAGS = ["--map-by", ":OVERSUBSCRIBE", "--mca", "mpi_yield_when_idle", "1"]
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 # What each rank says goes into files of its own. mpiexec ends all ranks when one has
-# gone, so there its own exit code is all that can be known.
-WRAPPED = '"$@" >"$0/$R.out" 2>"$0/$R.err"; echo $? >"$0/$R.code"'
+# gone, so there its own exit code is all that can be known. Ranks of torch.distributed
+# are forked from a server that has imported torch once: most of a start is imports.
+FORKS: Any = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(["proxmesh.experiment.assemble", "sklearn.datasets"])
 MPI_RANK = 'R=$OMPI_COMM_WORLD_RANK; exec "$@" >"$0/$R.out" 2>"$0/$R.err"'
 
 
@@ -41,20 +47,20 @@ class Ranks:
         size: int,
         command: Sequence[str | Path],
         folder: Path,
-        env: Mapping[str, str] | None = None,
+        extra: Mapping[int, list[str]] | None = None,
     ) -> None:
         self.engine = engine
         self.size = size
         self.folder = folder
         self.token = uuid.uuid4().hex
         self.processes: list[subprocess.Popen[bytes]] = []
+        self.forks: list[BaseProcess] = []
         folder.mkdir(parents=True, exist_ok=True)
         base = {
             **clean_environment(),
             **AS_ROOT,
             "OMP_NUM_THREADS": "1",
             "RANKS_TOKEN": self.token,
-            **(env or {}),
         }
         words = [str(word) for word in command]
         if engine == "mpi":
@@ -64,9 +70,13 @@ class Ranks:
         address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
         sizes = {"WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size)}
         for rank in range(size):
-            own = {"RANK": str(rank), "LOCAL_RANK": str(rank), "R": str(rank)}
-            shell = ["sh", "-c", WRAPPED, str(folder), *words]
-            self._start(shell, {**base, **address, **sizes, **own})
+            own = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+            environment = {**base, **address, **sizes, **own}
+            more = [*words[1:], *(extra or {}).get(rank, [])]
+            rest = environment, more, str(folder), rank
+            process = FORKS.Process(target=_live, args=rest, daemon=True)
+            process.start()
+            self.forks.append(process)
 
     def _start(self, command: list[str], env: Mapping[str, str]) -> None:
         self.processes.append(
@@ -99,41 +109,67 @@ class Ranks:
         for process in self.processes:
             _kill(process.pid)
             process.wait()
+        for fork in self.forks:
+            fork.kill()
+            fork.join()
 
     def pids(self) -> dict[int, int]:
-        """Process ids of the Python processes by rank."""
+        """Process ids by rank."""
+        if self.forks:
+            return {rank: fork.pid or 0 for rank, fork in enumerate(self.forks)}
         found = {}
         for entry in Path("/proc").iterdir():
-            if not entry.name.isdecimal():
-                continue
-            try:
+            with suppress(OSError):
                 words = (entry / "environ").read_bytes().split(b"\0")
-                program = (entry / "comm").read_text()
-            except OSError:
-                continue
-            env = dict(w.decode(errors="ignore").partition("=")[::2] for w in words)
-            rank = env.get("OMPI_COMM_WORLD_RANK", env.get("RANK"))
-            mine = env.get("RANKS_TOKEN") == self.token and rank is not None
-            if mine and not program.startswith(("sh", "mpiexec", "prte")):
-                found[int(rank or 0)] = int(entry.name)
+                env = dict(w.decode(errors="ignore").partition("=")[::2] for w in words)
+                rank = env.get("OMPI_COMM_WORLD_RANK")
+                if env.get("RANKS_TOKEN") == self.token and rank is not None:
+                    found[int(rank)] = int(entry.name)
         return found
 
     def said(self) -> dict[str, str]:
         return {f.name: f.read_text()[-2000:] for f in sorted(self.folder.glob("*.*"))}
 
     def _is_over(self, rank: int) -> bool:
-        if self.engine == "mpi":
-            return self.processes[0].poll() is not None
-        code = self.folder / f"{rank}.code"
-        return code.exists() and code.read_text().endswith("\n")
+        if self.forks:
+            return self.forks[rank].exitcode is not None
+        return self.processes[0].poll() is not None
 
     def _read(self, rank: int) -> Ended:
         out, err = (
             (self.folder / f"{rank}.{kind}").read_text() for kind in ("out", "err")
         )
-        if self.engine == "mpi":
-            return Ended(self.processes[0].returncode, out, err)
-        return Ended(int((self.folder / f"{rank}.code").read_text()), out, err)
+        code = self.forks[rank].exitcode if self.forks else self.processes[0].returncode
+        return Ended(int(code or 0), out, err)
+
+
+def _live(
+    environment: dict[str, str], words: list[str], folder: str, rank: int
+) -> None:
+    """The life of a forked rank: as if Python had been started with these words."""
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    for number, kind in ((1, "out"), (2, "err")):
+        file = os.open(f"{rank}.{kind}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(file, number)
+    sys.stdout, sys.stderr = (os.fdopen(n, "w", buffering=1) for n in (1, 2))
+    try:
+        if words[0] == "-m":
+            sys.argv = words[1:]
+            runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv = words
+            runpy.run_path(words[0], run_name="__main__")
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 0
+    except BaseException:  # multiprocessing would pass Python's own hook by
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    else:
+        code = 0
+    atexit._run_exitfuncs()
+    os._exit(code)
 
 
 def _kill(pid: int) -> None:
@@ -174,7 +210,3 @@ def free_port() -> int:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]
         return port
-
-
-def has(program: str) -> bool:
-    return shutil.which(program) is not None

@@ -89,7 +89,7 @@ def parity(folder: Path, graphs: str) -> None:
     torch.save(found, folder / f"{rank()}.pt")
 
 
-def stress(folder: Path, exchanges: str) -> None:
+def stress(folder: Path, exchanges: str = "1500") -> None:
     """Random graphs, several exchanges in flight, read in any order, or not at all."""
     draw = random.Random(1)
     torch.manual_seed(1)
@@ -167,13 +167,19 @@ def diverge(folder: Path) -> None:
     (folder / f"{rank()}.outcome").write_text(f"{result.outcome} {result.message}")
 
 
-def differ(folder: Path, what: str) -> None:
-    """Rank 1 was started with something else."""
-    del folder
+def differ(folder: Path) -> None:
+    """Rank 1 was started with something else, one thing after another."""
+    for what in ("seed", "graph", "steps", "method", "model"):
+        try:
+            _started_otherwise(what)
+        except pm.InputError as error:
+            (folder / f"{rank()}.{what}").write_text(str(error))
+
+
+def _started_otherwise(what: str) -> None:
     odd = rank() == 1
     mine = problem(seed=1) if odd and what == "seed" else problem()
     if odd and what == "model":
-        torch.manual_seed(1)
         mine = pm.LearningProblem(
             linear(30, 2),
             nn.functional.cross_entropy,
@@ -355,6 +361,61 @@ def compiled(folder: Path) -> None:
         assert list(fast.history) == list(plain.history)
 
 
+class Quiet:
+    """A regularizer of a user's own, which does not say what it is."""
+
+    def value(self, x: torch.Tensor) -> torch.Tensor:
+        return x.new_zeros(len(x))
+
+    def prox(self, z: torch.Tensor, step: Any) -> torch.Tensor:
+        del step
+        return z.clone()
+
+
+def scripts(folder: Path) -> None:
+    """What users' scripts do, one thing after another in the same processes."""
+    del folder
+    graph, shards = pm.graphs.ring(AGENTS), problem()
+    world: Any = pm.connect(graph, dtype=torch.float64, timeout=20)
+    mine = {agent: shards._shard(agent) for agent in world.agents}
+    own = pm.LearningProblem(  # a rank gives its own agents' data only
+        linear(30, 2), nn.functional.cross_entropy, mine, regularizer=Quiet()
+    )
+
+    def enough(row: Any, state: Any) -> None:
+        del row, state
+        raise StopIteration("enough")
+
+    try:  # all ranks raise, and the script goes on
+        pm.solve(own, pm.HSMADMM(), graph, 20, callbacks=[enough], timeout=20)
+    except StopIteration:
+        time.sleep(0.3 * rank())
+    result = pm.solve(own, pm.HSMADMM(), graph, 20, timeout=20)
+    assert result.outcome is pm.Outcome.FINISHED
+
+    clocks = pm.solve(  # each rank has a clock, but only one counts
+        own,
+        pm.HSMADMM(),
+        graph,
+        200,
+        eval_every=1,
+        target={"seconds": 1e-3},  # some are below it, some are not
+        compile=False,
+        timeout=20,
+    )
+    assert clocks.outcome in {pm.Outcome.TARGET_REACHED, pm.Outcome.FINISHED}
+
+    x = torch.ones(len(world.agents), 3, dtype=torch.float64)
+    sent = world.exchange(x)
+    x.add_(1)
+    try:
+        sent.laplacian()
+    except pm.InputError as error:
+        assert "changed in place" in str(error)  # noqa: PT017
+    else:
+        raise AssertionError("an exchange of changed rows went unnoticed")
+
+
 def rank() -> int:
     return int(os.environ.get("RANK", os.environ.get("OMPI_COMM_WORLD_RANK", "0")))
 
@@ -367,4 +428,6 @@ def ranks() -> int:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    globals()[sys.argv[1]](Path.cwd(), *sys.argv[2:])
+    # Several in the same processes: starts are dear.
+    for mode in sys.argv[1].split("+"):
+        globals()[mode](Path.cwd(), *sys.argv[2:])

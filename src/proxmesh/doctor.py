@@ -74,6 +74,7 @@ def examine_together(engine: str, timeout: float) -> list[Finding]:
         "host": socket.gethostname(),
         "time": time.time(),
         "cores": cores(),
+        "processors": os.cpu_count() or 1,
         "threads": threads_allowed(),
         "python": platform.python_version(),
         "proxmesh": __version__,
@@ -195,7 +196,8 @@ def _host_name() -> Finding:
 
 
 def _port() -> Finding:
-    port = int(os.environ.get("MASTER_PORT", DEFAULT_PORT))
+    asked = os.environ.get("MASTER_PORT", "")
+    port = int(asked) if asked.isdecimal() else DEFAULT_PORT
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -234,7 +236,8 @@ def _clock() -> Finding:
 
 def _tried(commands: list[list[str]], environments: list[dict[str, str]]) -> str | None:
     """Run processes side by side; why they failed, or None."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("OMPI_", "PMIX"))}
+    launchers = ("OMPI_COMM", "PMIX_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_")
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(launchers)}
     processes = [
         subprocess.Popen(
             command,
@@ -267,7 +270,7 @@ def _hosts(everyone: list[dict[str, Any]]) -> Finding:
     found = ", ".join(f"{host}: {count} ranks" for host, count in ranks.items())
     for one in everyone:
         busy = ranks[one["host"]] * one["threads"]
-        if busy > max(one["cores"], os.cpu_count() or 1):
+        if busy > max(one["cores"], one["processors"]):
             return Finding(
                 "hosts",
                 "note",

@@ -7,15 +7,21 @@ from typing import final
 
 __all__ = ["MPI_LAUNCHERS", "Launch", "cores", "launched", "threads_allowed"]
 
-# (rank, size, processes on this machine) as launchers of MPI programs name them.
+# Rank, size, rank and processes on this machine, as launchers of MPI programs say.
 MPI_LAUNCHERS = {
     "mpiexec": (
         "OMPI_COMM_WORLD_RANK",
         "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
         "OMPI_COMM_WORLD_LOCAL_SIZE",
     ),
-    "mpiexec (Hydra)": ("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS"),
-    "srun": ("PMIX_RANK", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS_PER_NODE"),
+    "mpiexec (Hydra)": ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
+    "srun": (
+        "PMIX_RANK",
+        "SLURM_STEP_NUM_TASKS",
+        "SLURM_LOCALID",
+        "SLURM_NTASKS_PER_NODE",
+    ),
 }
 
 
@@ -28,7 +34,8 @@ class Launch:
     engine: str  # the one that fits: simulated, mpi or torch
     rank: int = 0
     size: int = 1
-    local_size: int = 1  # processes on this machine
+    local_rank: int = 0  # among the processes on this machine
+    local_size: int = 1
 
 
 def launched(environment: Mapping[str, str] | None = None) -> Launch:
@@ -36,8 +43,9 @@ def launched(environment: Mapping[str, str] | None = None) -> Launch:
 
     Examples
     --------
-    >>> launched({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4"})
-    Launch(launcher='mpiexec', engine='mpi', rank=1, size=4, local_size=4)
+    >>> found = launched({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4"})
+    >>> found.engine, found.rank, found.size
+    ('mpi', 1, 4)
     >>> launched({}).engine
     'simulated'
     """
@@ -45,12 +53,14 @@ def launched(environment: Mapping[str, str] | None = None) -> Launch:
     if "RANK" in found and "WORLD_SIZE" in found:
         rank, size = _number(found, "RANK", 0), _number(found, "WORLD_SIZE", 1)
         local = _number(found, "LOCAL_WORLD_SIZE", size)
-        return Launch("torchrun", "torch", rank, size, local)
-    for launcher, (rank_key, size_key, local_key) in MPI_LAUNCHERS.items():
+        place = _number(found, "LOCAL_RANK", rank % local)
+        return Launch("torchrun", "torch", rank, size, place, local)
+    for launcher, (rank_key, size_key, place_key, local_key) in MPI_LAUNCHERS.items():
         if rank_key in found and size_key in found:
             rank, size = _number(found, rank_key, 0), _number(found, size_key, 1)
-            local = _number(found, local_key, size)
-            return Launch(launcher, "mpi", rank, size, min(local, size))
+            local = min(_number(found, local_key, size), size)
+            place = _number(found, place_key, rank % local)
+            return Launch(launcher, "mpi", rank, size, place, local)
     return Launch("nobody", "simulated")
 
 
@@ -69,11 +79,12 @@ def cores() -> int:
 def threads_allowed() -> int:
     """Threads that a run may use: ``OMP_NUM_THREADS``, or its share of the cores.
 
-    Processes on one machine share its cores, unless the launcher has bound each to
-    cores of its own.
+    Processes on one machine share its cores; Slurm says how many are a task's own.
     """
     asked = os.environ.get("OMP_NUM_THREADS", "")
     if asked.isdecimal() and int(asked):
         return min(cores(), int(asked))
-    bound = cores() < (os.cpu_count() or 1)
-    return cores() if bound else max(1, cores() // launched().local_size)
+    own = os.environ.get("SLURM_CPUS_PER_TASK", "")
+    if own.isdecimal() and int(own):
+        return min(cores(), int(own))
+    return max(1, cores() // launched().local_size)

@@ -61,8 +61,8 @@ def measure(
     """Evaluate a state: every process looks at its agents, then reduces.
 
     What crosses a process boundary here are means, sums and the average model. The test
-    set is the root's. A user's own column is the mean of what the agents' processes
-    return.
+    set is the root's, so only its row has those columns. A user's own column is the
+    mean of what the agents' processes return.
     """
     x = state.x
     x_mean = world.reduce(x, "mean")
@@ -94,7 +94,7 @@ def measure(
     for name, metric in (own or {}).items():
         value = torch.full((len(x),), float(metric(state, problem)), dtype=DOUBLE)
         row[name] = world.reduce(value, "mean").item()
-    return world.share(row)
+    return row
 
 
 def measure_alone(

@@ -17,13 +17,12 @@ from proxmesh.algorithms import ALGORITHMS
 pytestmark = pytest.mark.ranks
 EVERYTHING = "PROXMESH_FULL_PARITY" in os.environ  # every graph on every rank count
 GRAPHS = {
-    ("mpi", 1): "ring",
-    ("mpi", 2): "ring,star,barabasi-albert",
-    ("mpi", 3): "ring,star,barabasi-albert",
+    ("mpi", 2): "barabasi-albert",
+    ("mpi", 3): "ring",
     ("mpi", 4): "star",
     ("torch", 1): "ring",
-    ("torch", 2): "barabasi-albert",
-    ("torch", 3): "star",
+    ("torch", 2): "star",
+    ("torch", 3): "barabasi-albert",
     ("torch", 4): "ring",
 }
 
@@ -54,18 +53,12 @@ def test_every_method_agrees_with_the_simulation(
             torch.testing.assert_close(mine["history"], history, rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.parametrize(("engine", "size"), [("mpi", 4), ("mpi", 2), ("torch", 3)])
-def test_many_exchanges_in_any_order(engine: str, size: int, tmp_path: Path) -> None:
-    run_ranks(engine, size, worker("stress", "2000"), tmp_path)
-
-
 @pytest.mark.parametrize(
     ("engine", "how"),
     [
         ("mpi", "freeze"),
         ("mpi", "raise"),
         ("torch", "freeze"),
-        ("torch", "hang"),
         ("torch", "raise"),
     ],
 )
@@ -101,55 +94,38 @@ def said(end: Ended) -> str:
     return lines[0]
 
 
+MODES = "stress+traffic+diverge+going_on+scripts+differ+alone"
+
+
 @pytest.mark.parametrize("engine", ENGINES)
-def test_divergence_stops_all_ranks_at_the_same_iteration(
-    engine: str, tmp_path: Path
-) -> None:
-    run_ranks(engine, 3, worker("diverge"), tmp_path)
-    outcomes = {(tmp_path / f"{rank}.outcome").read_text() for rank in range(3)}
+def test_what_ranks_do_together(engine: str, tmp_path: Path) -> None:
+    """Each mode of the worker asserts; what it leaves behind is looked at here."""
+    run_ranks(engine, 3, worker(MODES), tmp_path)
+    all_stop_at_the_same_iteration(tmp_path)
+    what_differs_is_named(tmp_path)
+    agents_report_for_themselves(tmp_path / "run")
+
+
+def all_stop_at_the_same_iteration(folder: Path) -> None:
+    outcomes = {(folder / f"{rank}.outcome").read_text() for rank in range(3)}
     assert len(outcomes) == 1
     assert re.match(r"diverged at iteration \d+, first at agent 2", outcomes.pop())
 
 
-@pytest.mark.parametrize(
-    ("what", "words"),
-    [
-        ("seed", "another seed than rank 0: `1`, not `0`"),
-        ("graph", "another graph than rank 0: `star(n=4), edges"),
-        ("steps", "another steps than rank 0: `7`, not `5`"),
-        ("method", "another algorithm than rank 0: `HSMADMM(c_rho=0.1"),
-        ("model", "another number of parameters than rank 0: `62`, not `101`"),
-    ],
-)
-def test_a_rank_that_was_started_otherwise_is_found_before_training(
-    what: str, words: str, tmp_path: Path
-) -> None:
-    ended = Ranks("mpi", 2, worker("differ", what), tmp_path).ended()
-    for end in ended:
-        assert end.code == 1
-        assert words in end.err, end.err
+def what_differs_is_named(folder: Path) -> None:
+    for what, words in {
+        "seed": "another seed than rank 0: `1`, not `0`",
+        "graph": "another graph than rank 0: `star(n=4), edges",
+        "steps": "another steps than rank 0: `7`, not `5`",
+        "method": "another algorithm than rank 0: `HSMADMM(c_rho=0.1",
+        "model": "another number of parameters than rank 0: `62`, not `101`",
+    }.items():
+        for rank in range(3):
+            said = (folder / f"{rank}.{what}").read_text()
+            assert f"rank 1 was started with {words}" in said
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_run_goes_on_from_the_state_of_each_rank(engine: str, tmp_path: Path) -> None:
-    run_ranks(engine, 2, worker("going_on"), tmp_path)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_the_optimizer_makes_the_same_iterates(engine: str, tmp_path: Path) -> None:
-    run_ranks(engine, program.AGENTS, worker("optimizer"), tmp_path)
-
-
-@pytest.mark.parametrize("engine", ENGINES)
-def test_only_documented_vectors_cross_a_process_boundary(
-    engine: str, tmp_path: Path
-) -> None:
-    run_ranks(engine, 2, worker("traffic"), tmp_path)
-
-
-def test_local_evaluation_reduces_nothing_of_the_agents(tmp_path: Path) -> None:
-    run_ranks("torch", 2, worker("alone"), tmp_path)
-    folder = tmp_path / "run"
+def agents_report_for_themselves(folder: Path) -> None:
     found = sorted(file.name for file in (folder / "agents").iterdir())
     kinds = ("csv", "safetensors")
     assert found == sorted(f"{i}.{kind}" for i in range(4) for kind in kinds)
@@ -157,5 +133,10 @@ def test_local_evaluation_reduces_nothing_of_the_agents(tmp_path: Path) -> None:
     assert (folder / "summary.json").exists()
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_optimizer_makes_the_same_iterates(engine: str, tmp_path: Path) -> None:
+    run_ranks(engine, program.AGENTS, worker("optimizer"), tmp_path)
+
+
 def test_compiled_gradients_change_nothing_but_the_speed(tmp_path: Path) -> None:
-    run_ranks("mpi", 2, worker("compiled"), tmp_path)
+    run_ranks("torch", 2, worker("compiled"), tmp_path)

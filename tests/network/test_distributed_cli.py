@@ -77,10 +77,7 @@ main(sys.argv[3:])
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize("engine", ["mpi", "torch"])
-def test_a_rank_opens_the_files_of_its_own_agents_only(
-    engine: str, tmp_path: Path
-) -> None:
+def test_a_rank_opens_the_files_of_its_own_agents_only(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     draw = np.random.default_rng(0)
@@ -95,7 +92,7 @@ def test_a_rank_opens_the_files_of_its_own_agents_only(
     ranks = tmp_path / "ranks"
     run = ["run", "--data-dir", str(data), "--agents", "6", "--steps", "20", "--out"]
     words = [str(w) for w in (PYTHON, script, data, ranks, *run, tmp_path / "run")]
-    run_ranks(engine, 3, words, ranks)
+    run_ranks("mpi", 3, words, ranks)
     for rank_number in range(3):
         opened = set((ranks / f"{rank_number}.log").read_text().split())
         mine = {f"agent-{a}.npz" for a in (2 * rank_number, 2 * rank_number + 1)}
@@ -108,13 +105,10 @@ def test_a_rank_opens_the_files_of_its_own_agents_only(
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize("engine", ["mpi", "torch"])
-def test_a_signal_to_one_rank_stops_all_at_the_same_iteration(
-    engine: str, tmp_path: Path
-) -> None:
+def test_a_signal_to_one_rank_stops_all_at_the_same_iteration(tmp_path: Path) -> None:
     out = tmp_path / "run"
     command = proxmesh("run", *SMALL, "--steps", "10000000", "--out", out)
-    ranks = Ranks(engine, 2, [*command, "--eval-every", "50"], tmp_path / "ranks")
+    ranks = Ranks("torch", 2, [*command, "--eval-every", "50"], tmp_path / "ranks")
     deadline = time.monotonic() + 60
     while not (out / "history.csv").exists():
         assert time.monotonic() < deadline, ranks.said()
@@ -123,8 +117,7 @@ def test_a_signal_to_one_rank_stops_all_at_the_same_iteration(
     first, second = ranks.ended()
     assert "interrupted: after iteration" in first.out
     assert second.out == ""
-    if engine == "torch":
-        assert (first.code, second.code) == (130, 143), first.err + second.err
+    assert (first.code, second.code) == (130, 143), first.err + second.err
     assert (out / "summary.json").exists()
 
 
@@ -140,6 +133,19 @@ def test_more_ranks_than_agents_and_a_world_of_the_wrong_size(tmp_path: Path) ->
 
 
 @pytest.mark.ranks
+def test_another_config_on_one_rank_is_found_before_any_data_is_read(
+    tmp_path: Path,
+) -> None:
+    command = proxmesh("run", *SMALL, "--steps", "5")
+    odd = {1: ["--split", "by-label"]}
+    ended = Ranks("torch", 2, command, tmp_path, odd).ended()
+    for end in ended:
+        assert end.code == 2
+        words = "another data.split than rank 0: `by-label`, not `contiguous`"
+        assert words in end.err
+
+
+@pytest.mark.ranks
 def test_a_rank_without_its_file_tells_the_others(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
@@ -149,6 +155,15 @@ def test_a_rank_without_its_file_tells_the_others(tmp_path: Path) -> None:
     assert [e.code for e in ended] == [3, 2]
     assert "has no file of agent 1 (`agent-1.npz`" in ended[1].err
     assert "rank 1 (agent 1) has stopped: " in ended[0].err
+
+
+@pytest.mark.ranks
+def test_the_simulated_engine_is_refused_under_a_launcher(tmp_path: Path) -> None:
+    ended = Ranks(
+        "torch", 2, proxmesh("run", "--engine", "simulated"), tmp_path
+    ).ended()
+    assert [e.code for e in ended] == [2, 2]
+    assert "runs in one process, but torchrun started 2" in ended[0].err
 
 
 def test_the_launcher_is_recognized() -> None:

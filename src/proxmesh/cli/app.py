@@ -80,14 +80,14 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         complain(_one_line(error, sys.argv if arguments is None else arguments))
         sys.exit(2)
     except (typer.Abort, KeyboardInterrupt):
-        sys.exit(130)
+        _leave(130)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _leave(code: int) -> NoReturn:
     """Exit; with other ranks about, past MPI's finalizer, which would wait for them."""
     if launched().size > 1 and "proxmesh.network" in sys.modules:
-        from proxmesh.network.watching import leave
+        from proxmesh.network.leaving import leave
 
         leave(code)
     sys.exit(code)

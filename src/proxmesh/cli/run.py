@@ -10,6 +10,8 @@ import typer
 
 from proxmesh.cli.console import console, show_notices
 from proxmesh.cli.options import TaskOptions, describes_a_task
+from proxmesh.errors import InputError
+from proxmesh.launchers import launched
 
 if TYPE_CHECKING:
     from proxmesh.experiment.assemble import Job
@@ -47,7 +49,14 @@ def run(
     show_notices()
     from proxmesh.experiment.assemble import assemble
 
-    job = assemble(task.config({"algorithm.name": algorithm}))
+    config = task.config({"algorithm.name": algorithm})
+    launch = launched()
+    if launch.size > 1 and config.run.engine == "simulated":
+        raise InputError(
+            f"`--engine simulated` runs in one process, but {launch.launcher} started "
+            f"{launch.size}. Start it alone, or use `--engine {launch.engine}`."
+        )
+    job = assemble(config)
     folder = Path(job.world.share({"folder": out or str(_new_folder(job))})["folder"])
     return _carried_out(job, folder, force, quiet=quiet, as_json=as_json)
 
@@ -56,13 +65,9 @@ def _carried_out(
     job: "Job", folder: Path, force: bool, *, quiet: bool, as_json: bool
 ) -> int:
     from proxmesh.cli.progress import progress
-    from proxmesh.experiment.results import RunFolder
 
     world = job.world
-    if world.is_root:
-        RunFolder.require_free(folder, force)
-    else:
-        console.quiet = True  # the root prints
+    console.quiet = not world.is_root
     title = _title(job)
     silent = quiet or as_json or not world.is_root
     if not silent:

@@ -15,11 +15,18 @@ from proxmesh.algorithms import ALGORITHMS
 from proxmesh.calling import call
 from proxmesh.errors import InputError, Notice, unknown
 from proxmesh.experiment.compiling import has_compiler, pays_off
-from proxmesh.experiment.config import Config, DataSection, RegularizerSection
+from proxmesh.experiment.config import (
+    NOT_THE_RESULT,
+    Config,
+    DataSection,
+    RegularizerSection,
+    flattened,
+    without_empty,
+)
 from proxmesh.experiment.results import Result
 from proxmesh.experiment.runner import DEFAULT_EVALUATIONS, Observer, solve
 from proxmesh.graphs import CONSTRUCTORS, Graph, make
-from proxmesh.launchers import threads_allowed
+from proxmesh.launchers import launched, threads_allowed
 from proxmesh.network import connect
 from proxmesh.problems import LearningProblem, Only
 from proxmesh.problems.agent_files import agent_files, load_agents
@@ -91,11 +98,19 @@ def assemble(config: Config) -> Job:
         device=_device(config),
         timeout=config.run.timeout,
     )
+    world.agree(_facts(config))
     try:
         return _assembled(config, algorithm, graph, regularizer, world)
-    except InputError as error:
-        world.farewell(str(error))
+    except InputError:
+        world.farewell("InputError, see its own message")  # which may quote its data
         raise
+
+
+def _facts(config: Config) -> dict[str, str]:
+    """What the config says, but for where and how fast a run is computed."""
+    said = flattened(without_empty(config.model_dump()))
+    shared = {k: str(v) for k, v in said.items() if not k.startswith(NOT_THE_RESULT)}
+    return {**shared, "one file an agent": str(_has_agent_files(config))}
 
 
 def _assembled(
@@ -242,8 +257,11 @@ def _model(config: Config, name: str, dataset: Dataset) -> nn.Module:
 def _device(config: Config) -> torch.device:
     if config.run.device == "meta":
         raise InputError("device `meta` holds no numbers. Use `cpu` or `cuda`.")
+    launch, name = launched(), config.run.device
+    if name == "cuda" and launch.size > 1 and torch.cuda.device_count():
+        name = f"cuda:{launch.local_rank % torch.cuda.device_count()}"
     try:
-        return torch.empty(0, device=config.run.device).device
+        return torch.empty(0, device=name).device
     except (RuntimeError, AssertionError) as error:
         raise InputError(
             f"device `{config.run.device}` cannot be used: {str(error).splitlines()[0]}"

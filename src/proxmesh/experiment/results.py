@@ -2,7 +2,7 @@
 
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.metadata import version
@@ -24,6 +24,9 @@ __all__ = ["Outcome", "Result", "RunFolder", "machine", "table"]
 
 
 COUNTS = ("agent", "iteration", "gradients", "vectors_sent", "bytes_sent")
+
+
+AGENT_FILES = ("csv", "safetensors")
 
 
 class Outcome(StrEnum):
@@ -142,9 +145,25 @@ class RunFolder:
         return RunFolder(path)
 
     @staticmethod
-    def of_agents(path: Path) -> "RunFolder":
+    def of_agents(path: Path, agents: Sequence[int], force: bool) -> "RunFolder":
         """The folder for what each agent reports of itself, on its own machine."""
-        (path / "agents").mkdir(parents=True, exist_ok=True)
+        folder = path / "agents"
+        names = [f"{agent}.{kind}" for agent in agents for kind in AGENT_FILES]
+        old = [folder / name for name in names if (folder / name).exists()]
+        if old and not force:
+            raise InputError(
+                f"`{old[0]}` is of an earlier run. Choose another folder, or overwrite "
+                "it with `--force` (`force=True`)."
+            )
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for file in old:
+                file.unlink()
+        except OSError as error:
+            raise InputError(
+                f"folder `{folder}` cannot be written: {error.strerror}. Choose "
+                "another `--out`."
+            ) from error
         return RunFolder(path, by_agent=True)
 
     def write_config(self, config: Mapping[str, Any]) -> None:

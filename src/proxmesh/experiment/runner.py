@@ -299,7 +299,7 @@ class _Run:
                 state = self.step(state)
                 self.ledger.add(k)
                 if self.patience.is_over(k):
-                    raise KeyboardInterrupt  # noqa: TRY301 - as if it came just now
+                    return self._interrupted(state, end)
                 if (k - begin) % every and k != end:
                     self._glance(k)
                     continue
@@ -319,14 +319,20 @@ class _Run:
                     return self._result(Outcome.TARGET_REACHED, reason, state)
                 self.clock.start()
         except KeyboardInterrupt:
-            self.clock.stop()
-            self._look_once_more(state)
-            message = f"after iteration {int(state.k)} of {end}."
-            return self._result(Outcome.INTERRUPTED, message, state)
+            if self.world.engine != "simulated":
+                raise  # not agreed on: the others are elsewhere
+            return self._interrupted(state, end)
         except LostRankError as error:
             error.iteration = int(state.k)
             raise
         return self._result(Outcome.FINISHED, f"{end} iterations.", state)
+
+    def _interrupted(self, state: Any, end: int) -> Result:
+        """Stop here, after one more look."""
+        self.clock.stop()
+        self._look_once_more(state)
+        message = f"after iteration {int(state.k)} of {end}."
+        return self._result(Outcome.INTERRUPTED, message, state)
 
     def _glance(self, k: int) -> None:
         """Let the observer look, a few times a second: a look costs a small step."""
@@ -339,7 +345,7 @@ class _Run:
 
     def _evaluate(self, state: Any) -> bool:
         """Add rows to the history; False, and no row, if the state has blown up."""
-        rows = [self._row(state, found) for found in self._measured(state)]
+        rows = self._measured(state)
         sizes = [next(row[n] for n in SIZES if n in row) for row in rows]
         small = self._everywhere(all(size <= self.limit for size in sizes))
         if not (small and is_sound(state, self.world)):
@@ -358,14 +364,14 @@ class _Run:
         return True
 
     def _measured(self, state: Any) -> list[dict[str, float]]:
-        """One row, the same on every rank; or one for each agent that lives here."""
-        if self.evaluation == "local":
-            return measure_alone(state, self.problem, self.world.agents)
-        return [measure(state, self.problem, self.world, self.own, self.kkt)]
-
-    def _row(self, state: Any, found: dict[str, float]) -> dict[str, float]:
+        """One row, the root's on every rank; or one for each agent that lives here."""
         counts = {"iteration": int(state.k), **self.ledger.row()}
-        return {**counts, "seconds": self.clock.seconds, **found}
+        counts["seconds"] = self.clock.seconds
+        if self.evaluation == "local":
+            found = measure_alone(state, self.problem, self.world.agents)
+            return [{**counts, **row} for row in found]
+        row = measure(state, self.problem, self.world, self.own, self.kkt)
+        return [self.world.share({**counts, **row})]
 
     def _everywhere(self, flag: bool) -> bool:
         """Whether it holds on every rank, so that all take the same decision."""
@@ -404,7 +410,8 @@ class _Run:
             if self.config is not None:
                 self.run_folder.write_config(self.config)
         if self.evaluation == "local":
-            self.run_folder = RunFolder.of_agents(self.folder)
+            agents = self.world.agents
+            self.run_folder = RunFolder.of_agents(self.folder, agents, self.force)
 
     def _diverged(self, good: Any, last: int) -> Result:
         def step(state: Any) -> Any:
@@ -512,6 +519,9 @@ def _telling(world: World) -> Iterator[None]:
         yield
     except LostRankError:
         raise  # they know
+    except InputError:
+        world.farewell("InputError, see its own message")  # which may quote its data
+        raise
     except BaseException as error:
         world.farewell(f"{type(error).__name__}: {error}")
         raise

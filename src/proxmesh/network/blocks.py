@@ -15,11 +15,13 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from proxmesh.errors import InputError
 from proxmesh.graphs import Matrix
+from proxmesh.network.handshake import agree
 from proxmesh.network.placement import Placement
 from proxmesh.network.products import AgentMatrix, product, to_tensor
 from proxmesh.network.transport import Pending
-from proxmesh.network.watching import Watch, agree
+from proxmesh.network.watching import Watch
 from proxmesh.types import Reduction
 
 __all__ = ["BlockExchange", "BlockWorld"]
@@ -42,13 +44,13 @@ class BlockExchange:
     the first of this rank: L annihilates a common shift and W keeps it.
     """
 
-    __slots__ = ("__weakref__", "_ghosts", "_reference", "_spread", "_world")
+    __slots__ = ("__weakref__", "_ghosts", "_version", "_world", "_x")
 
     def __init__(self, x: Tensor, world: "BlockWorld") -> None:
+        self._x = x
+        self._version = x._version
         self._world = world
         self._ghosts = world.post(self, x)
-        self._reference = x[:1]
-        self._spread = x - self._reference
 
     def laplacian(self) -> Tensor:
         """Row i: ``d_i x_i - sum_{j~i} x_j``."""
@@ -56,18 +58,25 @@ class BlockExchange:
 
     def mix(self) -> Tensor:
         """Row i: ``sum_j w_ij x_j``."""
-        return self._reference + self._times(self._world.mixing)
+        return self._x[:1] + self._times(self._world.mixing)
 
     def wait(self) -> None:
         """Wait until the rows are here, without forming a product."""
         self._ghosts.arrive()
 
     def _times(self, matrix: "SplitMatrix") -> Tensor:
-        result = product(matrix.own, self._spread)  # before we wait
-        if matrix.others is None:
-            return result
-        ghosts = self._ghosts.rows(self._reference)
-        return result + product(matrix.others, ghosts)
+        if self._x._version != self._version:
+            raise InputError(
+                "the rows given to `exchange` were changed in place while they were "
+                "being sent. Make new ones: `x = x + ...`."
+            )
+        reference = self._x[:1]
+        parts = []
+        if len(self._x) > 1:  # else it is the reference itself
+            parts.append(product(matrix.own, self._x - reference))  # before we wait
+        if matrix.others is not None:
+            parts.append(product(matrix.others, self._ghosts.rows(reference)))
+        return parts[0] if len(parts) == 1 else parts[0] + parts[1]
 
 
 @final
@@ -151,10 +160,12 @@ class BlockWorld:
         degrees = torch.from_numpy(graph.degrees[list(self.agents)])
         self.degree = degrees.to(device=device, dtype=dtype)[:, None]
 
+        self._wire = _wire(device, self.engine)
         peers = placement.peers(rank)
         index = {agent: i for i, agent in enumerate(self.agents)}
         self._sent = [
-            _chosen([index[a] for a in placement.sent(rank, peer)]) for peer in peers
+            _chosen([index[a] for a in placement.sent(rank, peer)], self._wire)
+            for peer in peers
         ]
         self._received = [len(placement.sent(peer, rank)) for peer in peers]
         ghosts = tuple(a for peer in peers for a in placement.sent(peer, rank))
@@ -163,7 +174,6 @@ class BlockWorld:
         )
         self.mixing = SplitMatrix.of(graph.mixing, self.agents, ghosts, self.degree)
         self.link = transport.link(peers)
-        self._wire = _wire(device, self.engine)
         self._free: dict[tuple[int, torch.dtype], list[Buffers]] = {}
         self._left: list[tuple[tuple[int, torch.dtype], Ghosts]] = []
 
@@ -207,7 +217,7 @@ class BlockWorld:
 
     def agree(self, facts: Mapping[str, str]) -> None:
         """Refuse to start when a rank was started with other facts."""
-        agree(self.watch, dict(facts))
+        agree(self.watch, facts)
 
     def farewell(self, reason: str) -> None:
         """Tell the other ranks why this one goes."""
@@ -243,10 +253,12 @@ class BlockWorld:
             self._free.setdefault(kind, []).append(ghosts.arrive())
 
 
-def _chosen(rows: list[int]) -> slice | Tensor:
+def _chosen(rows: list[int], device: torch.device) -> slice | Tensor:
     """Rows to send; where they lie together they need no copy."""
     together = rows[-1] - rows[0] + 1 == len(rows)
-    return slice(rows[0], rows[-1] + 1) if together else torch.tensor(rows)
+    if together:
+        return slice(rows[0], rows[-1] + 1)
+    return torch.tensor(rows, device=device)
 
 
 def _wire(device: torch.device, engine: str) -> torch.device:

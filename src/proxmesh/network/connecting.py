@@ -13,10 +13,13 @@ from proxmesh.errors import InputError, unknown
 from proxmesh.graphs import Graph, from_networkx
 from proxmesh.launchers import launched, threads_allowed
 from proxmesh.network.blocks import BlockWorld
+from proxmesh.network.handshake import agree
+from proxmesh.network.leaving import guard, meeting
+from proxmesh.network.mpi import MPITransport, require_mpi
 from proxmesh.network.placement import place
 from proxmesh.network.simulated import SimulatedWorld
 from proxmesh.network.transport import Transport
-from proxmesh.network.watching import Watch, agree, guard
+from proxmesh.network.watching import Watch
 from proxmesh.types import World
 
 __all__ = ["ENGINES", "TIMEOUT", "connect", "joined_ranks"]
@@ -90,8 +93,11 @@ def _joined(
         "dtype": str(dtype),
     }
     agree(watch, facts)
-    watch.placement = place(graph, watch.transport.size)
-    return BlockWorld(watch.placement, watch, dtype, device)
+    placement = place(graph, watch.transport.size)
+    agree(watch, {"placement of agents (version of networkx?)": str(placement)})
+    watch.placement = placement
+    with meeting(watch.transport.size, timeout):
+        return BlockWorld(placement, watch, dtype, device)
 
 
 def joined_ranks(engine: str, timeout: float = TIMEOUT) -> Watch:
@@ -102,19 +108,22 @@ def joined_ranks(engine: str, timeout: float = TIMEOUT) -> Watch:
 @cache
 def _watch(engine: str, device: torch.device, timeout: float) -> Watch:
     """Join the other ranks once in a process."""
-    watch = Watch(_transport(engine, device, timeout), timeout)
+    if engine == "mpi":
+        require_mpi()
+        with meeting(launched().size, timeout):
+            transport: Transport = _mpi_transport()
+    else:
+        from proxmesh.network.torchdist import TorchTransport, require_torch
+
+        require_torch()
+        transport = TorchTransport(device, timeout)
+    watch = Watch(transport, timeout)
     guard(watch)
     torch.set_num_threads(min(torch.get_num_threads(), threads_allowed()))
     return watch
 
 
-def _transport(engine: str, device: torch.device, timeout: float) -> Transport:
-    if engine == "mpi":
-        from proxmesh.network.mpi import MPITransport, require_mpi
-
-        require_mpi()
-        return MPITransport()
-    from proxmesh.network.torchdist import TorchTransport, require_torch
-
-    require_torch()
-    return TorchTransport(device, timeout)
+@cache
+def _mpi_transport() -> MPITransport:
+    """One for the process: all calls of MPI go through its lock."""
+    return MPITransport()

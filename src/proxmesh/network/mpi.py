@@ -29,22 +29,23 @@ class Progress:
 
     def __init__(self, threads_may_call: bool) -> None:
         self.lock = threading.Lock()
-        self._moving: list[Any] = []
+        self._moving: dict[
+            int, tuple[Any, Any]
+        ] = {}  # requests and the memory that they use
         self._wake = threading.Event()
         if threads_may_call:
             threading.Thread(target=self._run, daemon=True, name="mpi").start()
 
-    def watch(self, request: Any) -> None:
-        """Keep this request moving."""
+    def watch(self, request: Any, buffers: Any) -> None:
+        """Keep this request moving, and its buffers alive."""
         with self.lock:
-            self._moving.append(request)
+            self._moving[id(request)] = request, buffers
         self._wake.set()
 
     def is_done(self, request: Any) -> bool:
         """Whether it is done; the caller waits for it now, we need not move it."""
         with self.lock:
-            if request in self._moving:
-                self._moving.remove(request)
+            self._moving.pop(id(request), None)
             return bool(request.Test())
 
     def _run(self) -> None:
@@ -53,7 +54,9 @@ class Progress:
                 self._wake.wait()
                 self._wake.clear()
             with self.lock:
-                self._moving = [r for r in self._moving if not r.Test()]
+                for key, (request, _) in list(self._moving.items()):
+                    if request.Test():
+                        del self._moving[key]
             time.sleep(POLL_SECONDS)
 
 
@@ -68,7 +71,7 @@ class MPIPending:
         self._buffers = buffers
         self._progress = progress
         self._glance = glance
-        progress.watch(request)
+        progress.watch(request, buffers)
 
     def wait(self, seconds: float) -> None:
         """Test until it is done: quickly at first, then with pauses."""
@@ -124,8 +127,9 @@ class MPITransport:
         machine = mpi.COMM_WORLD.Split_type(mpi.COMM_TYPE_SHARED)
         self.local_size = machine.size
         machine.Free()
+        self.epoch = 0
         self._posted: list[Any] = []
-        self._notes: dict[int, str] = {}
+        self._notes: dict[int, tuple[int, str]] = {}
 
     def link(self, peers: Sequence[int]) -> MPILink:
         """Make a communicator whose neighborhood these ranks are."""
@@ -143,7 +147,8 @@ class MPITransport:
         others = [r for r in range(self.size) if r != self.rank]
         with self.progress.lock:
             self._posted += [
-                self._notice_board.isend(note, r, NOTE_TAG) for r in others
+                self._notice_board.isend((self.epoch, note), r, NOTE_TAG)
+                for r in others
             ]
 
     def hang_up(self) -> None:
@@ -157,7 +162,11 @@ class MPITransport:
                     self._notes[rank] = self._notice_board.recv(
                         source=rank, tag=NOTE_TAG
                     )
-        return self._notes
+        return {
+            rank: note
+            for rank, (epoch, note) in self._notes.items()
+            if epoch == self.epoch
+        }
 
     def pending(self, request: Any, buffers: Any) -> MPIPending:
         """A request that other ranks' notes can end."""

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from itertools import count
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import torch
 import torch.distributed as dist
@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from proxmesh.errors import InputError
+from proxmesh.errors import InputError, LostRankError
 from proxmesh.launchers import launched
 
 __all__ = ["TorchTransport"]
@@ -31,9 +31,12 @@ TAGS = 2**15  # messages in flight between two ranks never share a tag
 class TorchPending:
     """Work handles, kept: a handle that is dropped closes its connection."""
 
+    UNDER_WAY: ClassVar[set["TorchPending"]] = set()  # also those that nobody reads
+
     def __init__(self, works: Sequence[Any], buffers: Any) -> None:
-        self._works = works
+        self._works: Sequence[Any] = works
         self._buffers = buffers
+        self.UNDER_WAY.add(self)
 
     def wait(self, seconds: float) -> None:
         """Wait for every handle; gloo moves the messages in a thread of its own."""
@@ -47,26 +50,28 @@ class TorchPending:
                 if time.monotonic() >= deadline or "timed out" in why:
                     raise TimeoutError from error
                 raise ConnectionError(why) from error
-        self._buffers = None
+        self._works, self._buffers = (), None
+        self.UNDER_WAY.discard(self)
 
 
 @final
 class TorchLink:
     """Messages to and from ranks, in the same order at both ends."""
 
-    def __init__(self, group: Any, rank: int, peers: Sequence[int]) -> None:
-        self._group = group
+    def __init__(self, transport: "TorchTransport", peers: Sequence[int]) -> None:
+        self._transport = transport
         self._tags = count()
         # In every pair the lower rank sends first: gloo can hang otherwise.
         self._order = sorted(range(len(peers)), key=lambda i: peers[i])
         self._peers = peers
-        self._first = [rank < peer for peer in peers]
+        self._first = [transport.rank < peer for peer in peers]
 
     def start(
         self, sends: Sequence[Tensor], receives: Sequence[Tensor]
     ) -> TorchPending:
         """Post a send and a receive for every peer."""
         tag = next(self._tags) % TAGS
+        group = self._transport.group
         operations = []
         works: list[Any]
         for i in self._order:
@@ -76,13 +81,12 @@ class TorchLink:
             operations += [send, receive] if self._first[i] else [receive, send]
         if sends and sends[0].is_cuda:  # nccl wants them announced together
             together = [
-                dist.P2POp(op, tensor, peer, self._group)
-                for op, tensor, peer in operations
+                dist.P2POp(op, tensor, peer, group) for op, tensor, peer in operations
             ]
             works = dist.batch_isend_irecv(together)
         else:
             works = [
-                op(tensor, peer, group=self._group, tag=tag)
+                op(tensor, peer, group=group, tag=tag)
                 for op, tensor, peer in operations
             ]
         return TorchPending(works, (sends, receives))
@@ -103,56 +107,64 @@ class TorchTransport:
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         limit = timedelta(seconds=timeout)
         if dist.is_initialized():  # the user's own script has joined already
-            self._group = dist.new_group(backend=backend, timeout=limit)
+            self.group = dist.new_group(backend=backend, timeout=limit)
             self._store = dist.distributed_c10d._get_default_store()
         else:
             self._store = _store(limit)
-            dist.init_process_group(
-                backend,
-                store=self._store,
-                rank=launched().rank,
-                world_size=launched().size,
-                timeout=limit,
-            )
-            self._group = dist.group.WORLD
-            atexit.register(_leave_group)  # its threads must not outlive Python
+            _join(backend, self._store, limit)
+            self.group = dist.group.WORLD
+            atexit.register(self._close)
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         self.local_size = launched().local_size
-        self._notes: dict[int, str] = {}
+        self.epoch = 0
+        self._notes: dict[tuple[int, int], str] = {}
         self._store_is_gone = False
+
+    def _close(self) -> None:
+        """Join gloo's threads while Python still lives: nobody else may hold the group.
+
+        A thread that lets go of a tensor when Python has ended ends the process badly.
+        """
+        self.group = None
+        if dist.is_initialized():
+            dist.destroy_process_group()
 
     def link(self, peers: Sequence[int]) -> TorchLink:
         """Nothing to prepare: gloo has connected every pair."""
-        return TorchLink(self._group, self.rank, peers)
+        return TorchLink(self, peers)
 
     def reduce(self, x: Tensor, op: Literal["sum", "min", "max"]) -> TorchPending:
         """Start an `all_reduce` in place."""
-        work = dist.all_reduce(x, self.OPERATIONS[op], self._group, async_op=True)
+        work = dist.all_reduce(x, self.OPERATIONS[op], self.group, async_op=True)
         return TorchPending([work], x)
 
     def post(self, note: str) -> None:
         """Write a note into the store."""
-        self._within(lambda: self._store.set(f"{NOTE}/{self.rank}", note))
+        self._within(lambda: self._store.set(self._key(self.rank), note))
 
     def hang_up(self) -> None:
         """Close every connection: gloo does so when a receive runs out of time."""
         for peer in set(range(self.size)) - {self.rank}:
             with contextlib.suppress(RuntimeError, ValueError):
                 nothing = torch.empty(1)
-                last = dist.irecv(nothing, peer, group=self._group, tag=TAGS)
+                last = dist.irecv(nothing, peer, group=self.group, tag=TAGS)
                 if last is not None:
                     last.wait(timedelta(milliseconds=1))
 
     def notes(self) -> Mapping[int, str]:
         """Read the notes that are in the store."""
         self._within(self._read)
-        return self._notes
+        return {r: note for (e, r), note in self._notes.items() if e == self.epoch}
 
     def _read(self) -> None:
-        for rank in range(self.size):
-            key = f"{NOTE}/{rank}"
-            if rank not in {self.rank, *self._notes} and self._store.check([key]):
-                self._notes[rank] = self._store.get(key).decode()
+        for rank in set(range(self.size)) - {self.rank}:
+            known = (self.epoch, rank) in self._notes
+            if not known and self._store.check([self._key(rank)]):
+                note = self._store.get(self._key(rank)).decode()
+                self._notes[self.epoch, rank] = note
+
+    def _key(self, rank: int) -> str:
+        return f"{NOTE}/{self.epoch}/{rank}"
 
     def _within(self, call: Callable[[], None]) -> None:
         """Do it in a thread that may be left behind, should the store be gone."""
@@ -169,9 +181,22 @@ class TorchTransport:
         self._store_is_gone = thread.is_alive()
 
 
-def _leave_group() -> None:
-    if dist.is_initialized():
-        dist.destroy_process_group()
+def _join(backend: str, store: Any, limit: timedelta) -> None:
+    launch = launched()
+    try:
+        dist.init_process_group(
+            backend,
+            store=store,
+            rank=launch.rank,
+            world_size=launch.size,
+            timeout=limit,
+        )
+    except RuntimeError as error:  # torch's DistStoreError among them
+        raise LostRankError(
+            f"not all {launch.size} ranks came within {limit.total_seconds():g} s",
+            "See the messages of the others, then start all again; if one is only "
+            "slow, raise `--timeout`.",
+        ) from error
 
 
 def require_torch() -> None:

@@ -35,6 +35,7 @@ class Transport(Protocol):
     rank: int
     size: int
     local_size: int  # processes on this machine
+    epoch: int  # of the notes that count: one after another run in one process
 
     def link(self, peers: Sequence[int]) -> Link:
         """Make ready to exchange rows with these ranks; every rank calls it."""

@@ -1,29 +1,24 @@
-"""Wait for other ranks, but not for ever; find out who is missing; leave together."""
+"""Wait for other ranks, but not for ever, and find out who is missing."""
 
-import atexit
-import os
-import sys
 import time
 from collections.abc import Mapping
-from types import TracebackType
-from typing import NoReturn, final
+from typing import final
 
 import torch
 from torch import Tensor
 
-from proxmesh.errors import InputError, LostRankError
+from proxmesh.errors import LostRankError
 from proxmesh.network.placement import Placement
 from proxmesh.network.transport import Pending, Transport
 
-__all__ = ["EXIT_LOST_RANK", "Watch", "leave"]
+__all__ = ["Watch"]
 
-EXIT_LOST_RANK = 3
 ALIVE = "waiting: "  # what a rank that waits in vain tells the others
 GONE = "lost"
 STOPPED = "stopped: "
 LISTEN_SECONDS = 2.0  # for others to say that they wait too
-LINGER_SECONDS = 1.2  # before the first exit lets the launcher end the others
 WORTH_LISTENING = 0.1
+LONGEST_NOTE = 200  # characters; a note is one line
 
 
 @final
@@ -65,8 +60,9 @@ class Watch:
         return [bytes(row.tolist()).rstrip(b"\0").decode() for row in rows]
 
     def farewell(self, reason: str) -> None:
-        """Tell everyone why this rank goes."""
-        self.transport.post(STOPPED + reason)
+        """Tell everyone why this rank goes, in one line."""
+        first = (reason.strip() or "no reason given").splitlines()[0]
+        self.transport.post(STOPPED + first[:LONGEST_NOTE])
 
     def _lost(self, how: str) -> LostRankError:
         transport = self.transport
@@ -105,68 +101,7 @@ class Watch:
         return f"rank {rank}" if self.placement is None else self.placement.who(rank)
 
 
-def agree(watch: Watch, facts: dict[str, str]) -> None:
-    """Refuse to start unless all ranks hold the same facts; name the first that not."""
-    lines = [f"{name}\0{value}".replace("\n", " ") for name, value in facts.items()]
-    everyone = [text.split("\n") for text in watch.gathered("\n".join(lines))]
-    for rank, theirs in enumerate(everyone):
-        for mine, other in zip(everyone[0], theirs, strict=False):
-            if mine != other:
-                name, _, here = mine.partition("\0")
-                there = other.partition("\0")[2]
-                raise InputError(
-                    f"rank {rank} was started with another {name} than rank 0: "
-                    f"`{_short(there)}`, not `{_short(here)}`. Start all ranks alike."
-                )
-        if len(theirs) != len(everyone[0]):
-            raise InputError(
-                f"rank {rank} runs another script than rank 0. Start all ranks alike."
-            )
-
-
-def leave(code: int) -> NoReturn:
-    """End this process, past finalizers that would wait for the others.
-
-    Not at once: its end makes the launcher end the others, who have a line to print.
-    """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    time.sleep(LINGER_SECONDS)
-    os._exit(code)
-
-
-def guard(watch: Watch) -> None:
-    """Let an error that nobody catches end this process and tell the others.
-
-    MPI's finalizer, which runs when Python ends, would wait for ranks that wait for us.
-    """
-    previous = sys.excepthook
-
-    def hook(
-        kind: type[BaseException], error: BaseException, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, LostRankError):
-            print(f"proxmesh: {error}", file=sys.stderr)
-            leave(EXIT_LOST_RANK)
-        watch.farewell(f"{kind.__name__}: {error}")
-        previous(kind, error, trace)
-        leave(1)
-
-    sys.excepthook = hook
-    atexit.register(_leave_if_lost, watch)
-
-
-def _leave_if_lost(watch: Watch) -> None:
-    """A script that survived the loss of a rank still cannot finalize with it."""
-    if watch.lost:
-        leave(EXIT_LOST_RANK)
-
-
 def _is_clear(notes: Mapping[int, str], others: set[int]) -> bool:
     """Whether more listening would tell nothing new."""
     gone = any(note.startswith(STOPPED) for note in notes.values())
     return gone or not others - set(notes)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 80 else text[:77] + "..."

