@@ -18,14 +18,14 @@ pytestmark = [
 ]
 
 HOSTS = 3
-TIMEOUT = 4
+TIMEOUT = 3
 RUN = [str(PYTHON), "-m", "proxmesh", "run", "--graph", "ring", "--agents", "6"]
 RUN += ["--dataset", "breast-cancer", "--model", "logistic", "--eval-every", "20"]
 RUN += ["--quiet"]
 INTO_FILES = 'exec "$@" >"$0/$R.out" 2>"$0/$R.err"'
 # Slower than our timeout, so that ranks speak before mpiexec ends them; without these
 # and few retransmissions mpiexec itself would wait for ever: see docs/distributed.md.
-KEEPALIVE = ["oob_tcp_keepalive_time=9", "oob_tcp_keepalive_intvl=1"]
+KEEPALIVE = ["oob_tcp_keepalive_time=7", "oob_tcp_keepalive_intvl=1"]
 KEEPALIVE += ["oob_tcp_keepalive_probes=3"]
 
 
