@@ -25,6 +25,8 @@ GRAPHS = {
     ("torch", 3): "barabasi-albert",
     ("torch", 4): "ring",
 }
+if EVERYTHING:
+    GRAPHS["mpi", 1] = "ring"
 
 
 @functools.cache
