@@ -18,7 +18,6 @@ pytestmark = pytest.mark.ranks
 EVERYTHING = "PROXMESH_FULL_PARITY" in os.environ  # every graph on every rank count
 GRAPHS = {
     ("mpi", 2): "barabasi-albert",
-    ("mpi", 3): "ring",
     ("mpi", 4): "star",
     ("torch", 1): "ring",
     ("torch", 2): "star",
@@ -26,7 +25,7 @@ GRAPHS = {
     ("torch", 4): "ring",
 }
 if EVERYTHING:
-    GRAPHS["mpi", 1] = "ring"
+    GRAPHS |= {("mpi", 1): "ring", ("mpi", 3): "ring"}
 
 
 @functools.cache
@@ -135,9 +134,8 @@ def agents_report_for_themselves(folder: Path) -> None:
     assert (folder / "summary.json").exists()
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_the_optimizer_makes_the_same_iterates(engine: str, tmp_path: Path) -> None:
-    run_ranks(engine, program.AGENTS, worker("optimizer"), tmp_path)
+def test_the_optimizer_makes_the_same_iterates(tmp_path: Path) -> None:
+    run_ranks("torch", program.AGENTS, worker("optimizer"), tmp_path)
 
 
 def test_compiled_gradients_change_nothing_but_the_speed(tmp_path: Path) -> None:

@@ -23,9 +23,9 @@ RUN = [str(PYTHON), "-m", "proxmesh", "run", "--graph", "ring", "--agents", "6"]
 RUN += ["--dataset", "breast-cancer", "--model", "logistic", "--eval-every", "20"]
 RUN += ["--quiet"]
 INTO_FILES = 'exec "$@" >"$0/$R.out" 2>"$0/$R.err"'
-# Slower than our timeout, so that ranks speak before mpiexec ends them; without these
-# and few retransmissions mpiexec itself would wait for ever: see docs/distributed.md.
-KEEPALIVE = ["oob_tcp_keepalive_time=7", "oob_tcp_keepalive_intvl=1"]
+# The probes take longer than our timeout, so that ranks speak before mpiexec ends them;
+# without any mpiexec itself would wait for ever: see docs/distributed.md.
+KEEPALIVE = ["oob_tcp_keepalive_time=1", "oob_tcp_keepalive_intvl=3"]
 KEEPALIVE += ["oob_tcp_keepalive_probes=3"]
 
 
@@ -113,10 +113,8 @@ def test_a_cut_link_ends_a_run_cleanly(
             assert text.count("error: ") == 1, text
             assert "after iteration" in text
             assert "start all ranks again" in text
-        for process in processes:
-            process.wait(timeout=60)
-        if engine == "torch":  # mpiexec ends too, but Open MPI's code is 0 then
-            assert processes[0].returncode == 1
+        if engine == "torch":  # mpiexec takes half a minute more, and returns 0
+            assert [process.wait(timeout=60) for process in processes] == [1, 1, 1]
     finally:
         for process in processes:
             process.kill()
