@@ -19,6 +19,7 @@ pytestmark = [
 
 HOSTS = 3
 TIMEOUT = 3
+SLACK = 4  # seconds, for a machine with more ranks than cores
 RUN = [str(PYTHON), "-m", "proxmesh", "run", "--graph", "ring", "--agents", "6"]
 RUN += ["--dataset", "breast-cancer", "--model", "logistic", "--eval-every", "20"]
 RUN += ["--quiet"]
@@ -100,7 +101,7 @@ def test_a_cut_link_ends_a_run_cleanly(
         begin = time.monotonic()
         said: dict[int, str] = {}
         while len(said) < HOSTS:
-            assert time.monotonic() - begin < TIMEOUT + 5, said
+            assert time.monotonic() - begin < TIMEOUT + 5 + SLACK, said
             for rank in range(HOSTS):
                 text = (folder / f"{rank}.err").read_text()
                 if "error: rank" in text and text.endswith("\n"):
