@@ -16,6 +16,7 @@ from torch import nn
 
 import proxmesh as pm
 from proxmesh.algorithms import ALGORITHMS
+from proxmesh.bench.delayed import DelayedLink
 
 AGENTS = 4
 SIZES = (30, 9, 60, 21)
@@ -414,6 +415,24 @@ def scripts(folder: Path) -> None:
         assert "changed in place" in str(error)  # noqa: PT017
     else:
         raise AssertionError("an exchange of changed rows went unnoticed")
+
+
+def late(folder: Path) -> None:
+    """`exchange` returns at once, and what is computed meanwhile is not waited for."""
+    del folder
+    world: Any = pm.connect(pm.graphs.ring(AGENTS), dtype=torch.float64, timeout=20)
+    exact = pm.connect(pm.graphs.ring(AGENTS), "simulated", dtype=torch.float64)
+    world.link = DelayedLink(world.link, 0.4)
+    x = torch.arange(AGENTS * 3, dtype=torch.float64).view(AGENTS, 3)
+    mine = list(world.agents)
+    world.reduce(x[mine], "sum")  # all together
+    begin = time.monotonic()
+    sent = world.exchange(x[mine])
+    assert time.monotonic() - begin < 0.2
+    time.sleep(0.3)  # stands for gradients
+    found = sent.laplacian()
+    assert 0.4 <= time.monotonic() - begin < 0.65
+    torch.testing.assert_close(found, exact.exchange(x).laplacian()[mine])
 
 
 def rank() -> int:

@@ -95,7 +95,7 @@ def said(end: Ended) -> str:
     return lines[0]
 
 
-MODES = "stress+traffic+diverge+going_on+scripts+differ+alone"
+MODES = "late+stress+traffic+diverge+going_on+scripts+differ+alone"
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -4,7 +4,7 @@ import contextlib
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias, final
@@ -29,6 +29,14 @@ from proxmesh.experiment.compiled_gradients import (
 )
 from proxmesh.experiment.compiling import CompiledStep, compiled, pays_off
 from proxmesh.experiment.divergence import BLOW_UP, is_sound, post_mortem
+from proxmesh.experiment.joining import (
+    facts_of,
+    initial_rows,
+    joined,
+    local_part,
+    roots_rows,
+    telling,
+)
 from proxmesh.experiment.keeping import LastGood
 from proxmesh.experiment.ledger import Ledger
 from proxmesh.experiment.machine import reuse_large_blocks
@@ -36,7 +44,7 @@ from proxmesh.experiment.patience import Patience
 from proxmesh.experiment.results import Outcome, Result, RunFolder, ordered, table
 from proxmesh.graphs import Graph
 from proxmesh.metrics import HIGHER_IS_BETTER, Metric, measure, measure_alone
-from proxmesh.network import TIMEOUT, connect
+from proxmesh.network import TIMEOUT
 from proxmesh.types import Algorithm, Problem, World
 
 __all__ = ["Callback", "Observer", "solve"]
@@ -167,19 +175,19 @@ def solve(
     require_metrics(target or {}, metrics or {})
     require_evaluation(evaluation, target or {}, metrics or {})
     rows = x0 if state is None else state.x
-    world = _joined(problem, graph, engine, rows, timeout)
-    with _telling(world):
+    world = joined(problem, graph, engine, rows, timeout)
+    with telling(world):
         if out is not None and world.is_root:
             RunFolder.require_free(Path(out), force)
-        problem = _local(problem, world)
+        problem = local_part(problem, world)
         if x0 is not None and len(x0) == world.n:
             rows = x0[list(world.agents)]
-        start = _start(problem, init) if rows is None else rows
+        start = initial_rows(problem, init) if rows is None else rows
         require_width(start, problem, world, "x0" if state is None else "state.x")
         world.agree(
             {
                 "algorithm": repr(algorithm),
-                **_facts(problem, start),
+                **facts_of(problem, start),
                 "start": f"iteration {0 if state is None else int(state.k)}",
                 "steps": str(steps),
                 "eval_every": str(every),
@@ -191,7 +199,7 @@ def solve(
             }
         )
         if rows is None and init == "same":
-            start = _roots(start, world)
+            start = roots_rows(start, world)
         if state is None:
             state = algorithm.init(start, problem, world)
         del start
@@ -448,34 +456,6 @@ class _Run:
         }
 
 
-def _joined(
-    problem: Any,
-    graph: Any,
-    engine: str | World,
-    rows: torch.Tensor | None,
-    timeout: float,
-) -> World:
-    """Join the network in the rows' precision."""
-    if not isinstance(engine, str):
-        return engine
-    like = problem if rows is None else rows
-    dtype, device = getattr(like, "dtype", None), getattr(like, "device", None)
-    return connect(graph, engine, dtype=dtype, device=device, timeout=timeout)
-
-
-def _local(problem: Any, world: World) -> Any:
-    """Take our agents' part of the problem."""
-    agents = getattr(problem, "num_agents", None)
-    if agents not in {None, world.n}:
-        raise InputError(
-            f"`{type(problem).__name__}` holds {agents} agents but the network has "
-            f"{world.n}. Split the data into {world.n}, or change the graph."
-        )
-    if hasattr(problem, "local"):
-        problem = problem.local(world.agents)
-    return problem
-
-
 def _compiled(
     wanted: bool, algorithm: Any, problem: Any, world: World, state: Any
 ) -> tuple[CompiledStep | CompiledGradients | None, Any]:
@@ -489,51 +469,3 @@ def _compiled(
         return compiled(algorithm, problem, world, state), problem
     gradients = compiled_gradients(algorithm, problem, world, state)
     return gradients, gradients or problem
-
-
-def _start(problem: Any, init: str) -> torch.Tensor:
-    """Initial rows as the problem makes them."""
-    if not callable(getattr(problem, "x0", None)):
-        raise InputError(
-            f"`{type(problem).__name__}` has no method `x0`; give initial rows: "
-            "`solve(..., x0=rows)`."
-        )
-    rows: torch.Tensor = problem.x0(init)
-    return rows
-
-
-def _roots(start: torch.Tensor, world: World) -> torch.Tensor:
-    """The root's model for all agents: each rank has drawn weights of its own."""
-    if world.engine == "simulated":
-        return start
-    first = torch.zeros_like(start)
-    if world.is_root:
-        first[0] = start[0]
-    return world.reduce(first, "sum").repeat(len(start), 1)
-
-
-@contextlib.contextmanager
-def _telling(world: World) -> Iterator[None]:
-    """Let the other ranks know why this one goes."""
-    try:
-        yield
-    except LostRankError:
-        raise  # they know
-    except InputError:
-        world.farewell("InputError, see its own message")  # which may quote its data
-        raise
-    except BaseException as error:
-        world.farewell(f"{type(error).__name__}: {error}")
-        raise
-
-
-def _facts(problem: Any, start: torch.Tensor) -> dict[str, str]:
-    """What must be the same in every process, as far as the problem tells."""
-    names = ("dtype", "batch_size", "seed", "regularizer", "sample_shape")
-    facts = {
-        name.replace("_", " "): str(getattr(problem, name))
-        for name in names
-        if hasattr(problem, name)
-    }
-    facts["number of parameters"] = str(start.shape[1])
-    return facts

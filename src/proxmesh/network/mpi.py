@@ -29,9 +29,7 @@ class Progress:
 
     def __init__(self, threads_may_call: bool) -> None:
         self.lock = threading.Lock()
-        self._moving: dict[
-            int, tuple[Any, Any]
-        ] = {}  # requests and the memory that they use
+        self._moving: dict[int, tuple[Any, Any]] = {}  # requests and their memory
         self._wake = threading.Event()
         if threads_may_call:
             threading.Thread(target=self._run, daemon=True, name="mpi").start()
