@@ -45,7 +45,10 @@ TASKS: dict[str, tuple[Callable[[], Any], int]] = {  # and iterations of a turn
     "lenet": (lambda: lenet_problem(8, 500), 6),
     "mlp": (lambda: mlp_problem(8, 64), 80),
 }
-METHODS: dict[str, Any] = {"hsm-admm": pm.HSMADMM(), "deepstorm-v2": pm.DEEPSTORM()}
+METHODS: dict[str, Any] = {
+    "hsm-admm": pm.HSMADMM(0.25, 0.5, 1.0),
+    "deepstorm-v2": pm.DEEPSTORM(),
+}
 SIZES = {"100 kB": 25_000, "1 MB": 250_000, "4 MB": 1_000_000, "16 MB": 4_000_000}
 
 
@@ -56,7 +59,7 @@ class Stepping:
     """A method on a problem and a world, some iterations on its way."""
 
     def __init__(self, problem: Any, world: Any, method: Any = None) -> None:
-        self.method = method or pm.HSMADMM()
+        self.method = method or pm.HSMADMM(0.25, 0.5, 1.0)
         self.problem, self.world = problem, world
         self.state = self.method.init(problem.x0(), problem, world)
         self.advance: Callable[[Any], Any] = self.plain

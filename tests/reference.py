@@ -25,6 +25,7 @@ def hsm_admm(
     c_rho: float,
     c_eta: float,
     c_a: float,
+    smoothness: float = 0.0,
     k0: int = 0,
     uniform: bool = False,
     assumed: int | None = None,
@@ -52,7 +53,7 @@ def hsm_admm(
         for i in range(n):
             degree = largest if uniform else len(neighbors[i])
             degree = degree if assumed is None else assumed
-            eta = c_eta * (degree + 1) * (k + k0) ** (1 / 3)
+            eta = c_eta * (degree + 1) * (k + k0) ** (1 / 3) + smoothness
             y.append(prox(x[i] - beta[i] / rho, 1 / rho))
             direction = v[i] - beta[i] + rho * (x[i] - y[i])
             for j in neighbors[i]:

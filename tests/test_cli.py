@@ -112,7 +112,7 @@ def test_a_taken_folder_is_refused_and_untouched(
 
 
 def test_divergence_exits_with_4(capsys: pytest.CaptureFixture[str]) -> None:
-    small_step = ["--set", "algorithm.c_eta=0.01"]
+    small_step = ["--set", "algorithm.c_eta=0.01", "--set", "algorithm.c_rho=0.25"]
     assert call("run", *SMALL, "--steps", "200", *small_step) == 4
     printed = capsys.readouterr().out
     assert "diverged: at iteration" in printed

@@ -1,7 +1,7 @@
 import pytest
 import torch
 from torch import nn
-from zoo import GoldenQuadratics, Quadratics
+from zoo import ROUND, GoldenQuadratics, Quadratics
 
 import proxmesh as pm
 from proxmesh.algorithms.hsm_admm import HSMADMMState
@@ -31,9 +31,9 @@ def problem_of(n: int = 4) -> pm.LearningProblem:
 def trained(steps: int = 30) -> tuple[pm.LearningProblem, HSMADMMState]:
     problem = problem_of()
     world = pm.connect(pm.graphs.path(4))
-    state = pm.HSMADMM().init(problem.x0("different"), problem, world)
+    state = ROUND.init(problem.x0("different"), problem, world)
     for _ in range(steps):
-        state = pm.HSMADMM().step(state, problem, world)
+        state = ROUND.step(state, problem, world)
     return problem, state
 
 
@@ -104,7 +104,7 @@ def test_kkt_residual_edge_by_edge() -> None:
 def test_kkt_residual_vanishes_at_a_solution() -> None:
     problem = Quadratics.random(4, 3, 0.2, seed=1)
     world = pm.connect(pm.graphs.star(4))
-    algorithm = pm.HSMADMM(c_rho=1.0, c_eta=4.0)
+    algorithm = pm.HSMADMM(c_rho=1.0, c_eta=4.0, c_a=1.0)
     state = algorithm.init(torch.zeros(4, 3), problem, world)
     for _ in range(8000):
         state = algorithm.step(state, problem, world)
@@ -115,7 +115,7 @@ def test_kkt_residual_vanishes_at_a_solution() -> None:
 def test_columns_that_a_problem_cannot_give_are_left_out() -> None:
     problem = GoldenQuadratics()
     world = pm.connect(pm.graphs.star(4))
-    state = pm.HSMADMM().init(problem.x0, problem, world)
+    state = ROUND.init(problem.x0, problem, world)
     assert set(measure(state, problem, world)) == {"consensus", "density", "density_y"}
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from zoo import ROUND, method
 
 import proxmesh as pm
 from proxmesh.algorithms import ALGORITHMS
@@ -45,20 +46,13 @@ def problem(**options: Any) -> pm.LearningProblem:
     )
 
 
-def method(name: str) -> Any:
-    """A method with constants that train on every graph."""
-    chosen = ALGORITHMS[name]
-    extra = {"c_eta": 2.0} if name == "hsm-admm-blind" else {}
-    return chosen.kind(**chosen.fixed, **extra)
-
-
 def solved(graph: str, name: str, engine: str = "auto") -> pm.Result:
     world = pm.connect(
         pm.graphs.make(graph, AGENTS), engine, dtype=torch.float64, timeout=30
     )
     return pm.solve(
         local_problem(world.agents),
-        method(name),
+        method(name, **({"c_eta": 2.0} if name == "hsm-admm-blind" else {})),
         pm.graphs.make(graph, AGENTS),
         STEPS,
         eval_every=STEPS,
@@ -135,7 +129,7 @@ def lose(folder: Path, how: str) -> None:
 
     pm.solve(
         problem(),
-        pm.HSMADMM(),
+        ROUND,
         pm.graphs.ring(AGENTS),
         STEPS,
         eval_every=20,
@@ -159,7 +153,7 @@ def diverge(folder: Path) -> None:
         warnings.simplefilter("ignore", pm.Notice)
         result = pm.solve(
             squares,
-            pm.HSMADMM(),
+            ROUND,
             pm.graphs.ring(AGENTS),
             STEPS,
             eval_every=10,
@@ -190,19 +184,19 @@ def _started_otherwise(what: str) -> None:
         )
     graph = pm.graphs.star(AGENTS) if odd and what == "graph" else pm.graphs.ring(4)
     steps = 7 if odd and what == "steps" else 5
-    algorithm = pm.HSMADMM(c_rho=0.1) if odd and what == "method" else pm.HSMADMM()
+    algorithm = pm.HSMADMM(c_rho=0.1) if odd and what == "method" else ROUND
     pm.solve(mine, algorithm, graph, steps, timeout=20)
 
 
 def going_on(folder: Path) -> None:
     """Half a run, its state through a file, the other half: the same as one run."""
     graph = pm.graphs.ring(AGENTS)
-    whole = pm.solve(problem(), pm.HSMADMM(), graph, 40, timeout=20)
-    half = pm.solve(problem(), pm.HSMADMM(), graph, 20, timeout=20)
+    whole = pm.solve(problem(), ROUND, graph, 40, timeout=20)
+    half = pm.solve(problem(), ROUND, graph, 20, timeout=20)
     fields = {name: getattr(half.state, name) for name in half.state.__slots__}
     torch.save(fields, folder / f"{rank()}.state")
     again = type(half.state)(**torch.load(folder / f"{rank()}.state"))
-    rest = pm.solve(problem(), pm.HSMADMM(), graph, 20, state=again, timeout=20)
+    rest = pm.solve(problem(), ROUND, graph, 20, state=again, timeout=20)
     assert torch.equal(rest.state.x, whole.state.x)
     assert rest.final["bytes_sent"] == whole.final["bytes_sent"]
 
@@ -210,7 +204,7 @@ def going_on(folder: Path) -> None:
 def optimizer(folder: Path) -> None:
     """The user's own loop makes the same iterates as `solve`, also after a reload."""
     graph, steps = pm.graphs.star(AGENTS), 30
-    whole = pm.solve(problem(), pm.HSMADMM(c_rho=0.1, c_eta=0.3), graph, steps)
+    whole = pm.solve(problem(), pm.HSMADMM(c_rho=0.1, c_eta=0.3, c_a=1.0), graph, steps)
     mine = whole.problem
     model = mine.module(problem().x0()[0])
     weights = list(model.parameters())
@@ -322,7 +316,7 @@ def alone(folder: Path) -> None:
     mine.num_agents = None
     result = pm.solve(
         mine,
-        pm.HSMADMM(),
+        ROUND,
         pm.graphs.ring(AGENTS),
         20,
         init="different",  # else the root's initial model goes to everyone
@@ -337,7 +331,7 @@ def alone(folder: Path) -> None:
     assert result.model is None
     whole = pm.solve(
         problem(),
-        pm.HSMADMM(),
+        ROUND,
         pm.graphs.ring(AGENTS),
         20,
         init="different",
@@ -388,15 +382,15 @@ def scripts(folder: Path) -> None:
         raise StopIteration("enough")
 
     try:  # all ranks raise, and the script goes on
-        pm.solve(own, pm.HSMADMM(), graph, 20, callbacks=[enough], timeout=20)
+        pm.solve(own, ROUND, graph, 20, callbacks=[enough], timeout=20)
     except StopIteration:
         time.sleep(0.3 * rank())
-    result = pm.solve(own, pm.HSMADMM(), graph, 20, timeout=20)
+    result = pm.solve(own, ROUND, graph, 20, timeout=20)
     assert result.outcome is pm.Outcome.FINISHED
 
     clocks = pm.solve(  # each rank has a clock, but only one counts
         own,
-        pm.HSMADMM(),
+        ROUND,
         graph,
         200,
         eval_every=1,

@@ -6,7 +6,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from proxmesh.algorithms import ALGORITHMS, HSMADMM
 from proxmesh.problems.regularizers import L1
+
+ROUND = HSMADMM(c_rho=0.25, c_eta=0.5, c_a=1.0)
+"""Constants that train every small problem here, with the paper's step."""
+
+
+def method(name: str, **options: Any) -> Any:
+    """A method by its command-line name; HSM-ADMM with the constants above."""
+    chosen = ALGORITHMS[name]
+    if chosen.kind is HSMADMM:
+        options = {"c_rho": 0.25, "c_eta": 0.5, "c_a": 1.0, **options}
+    return chosen.kind(**{**chosen.fixed, **options})
 
 
 @dataclass

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from proxmesh import graphs as graphs
     from proxmesh import optim as optim
     from proxmesh import schedules as schedules
+    from proxmesh import theory as theory
     from proxmesh.algorithms import DEEPSTORM as DEEPSTORM
     from proxmesh.algorithms import DPSGD as DPSGD
     from proxmesh.algorithms import DSGT as DSGT
@@ -53,6 +54,7 @@ _MODULES = {
     "models": "proxmesh.problems.models",
     "optim": "proxmesh.optim",
     "schedules": "proxmesh.schedules",
+    "theory": "proxmesh.theory",
 }
 _HOMES = {
     "Cost": "proxmesh.types",

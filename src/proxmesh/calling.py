@@ -14,6 +14,9 @@ __all__ = ["call"]
 T = TypeVar("T")
 
 
+NUMBERS = (int, float, int | None, float | None)
+
+
 def call(
     who: str,
     function: Callable[..., T],
@@ -52,7 +55,7 @@ def _typed(
     source = function.__init__ if isinstance(function, type) else function  # type: ignore[misc]
     hints = typing.get_type_hints(source)
     for name, value in options.items():
-        if isinstance(value, bool) and hints.get(name) in {int, float}:
+        if isinstance(value, bool) and hints.get(name) in NUMBERS:
             raise InputError(f"{who}: `{name}` must be a number, got {value}.")
     fields: dict[str, Any] = {name: (hints.get(name, Any), ...) for name in options}
     config = ConfigDict(arbitrary_types_allowed=True)

@@ -10,12 +10,13 @@ from torch import Tensor
 from proxmesh import algorithms
 from proxmesh.algorithms import HSMADMMState
 from proxmesh.errors import InputError
-from proxmesh.graphs import Graph
+from proxmesh.graphs import Graph, from_networkx
 from proxmesh.launchers import launched
 from proxmesh.network import TIMEOUT, connect
 from proxmesh.problems import NoRegularizer
 from proxmesh.problems.layout import Layout
 from proxmesh.problems.regularizers import bound
+from proxmesh.theory import settled
 from proxmesh.types import World
 
 __all__ = ["HSMADMM"]
@@ -56,7 +57,9 @@ class HSMADMM(torch.optim.Optimizer):
     regularizer
         h, such as ``pm.L1(1e-4)``; ``pm.Only`` needs named parameters.
     constants
-        Of `proxmesh.HSMADMM`: ``c_rho``, ``c_eta``, ``c_a``, ``k0``, ``heterogeneous``.
+        Of `proxmesh.HSMADMM`: ``c_rho``, ``c_eta``, ``c_a``, ``smoothness``, ``k0``,
+        ``heterogeneous``. Those left out are found in the first `step`, which then
+        calls the closure some 30 times on its minibatch; they are in the state dict.
     """
 
     def __init__(
@@ -73,8 +76,10 @@ class HSMADMM(torch.optim.Optimizer):
             algorithm = algorithms.HSMADMM(**constants)
         except TypeError as error:
             raise InputError(f"optim.HSMADMM: {error}.") from error
-        self._names = list(constants)
-        super().__init__(params, {name: getattr(algorithm, name) for name in constants})
+        self._names = list(dict.fromkeys([*constants, *algorithm.missing]))
+        super().__init__(
+            params, {name: getattr(algorithm, name) for name in self._names}
+        )
         if len(self.param_groups) != 1:
             raise InputError(
                 f"optim.HSMADMM takes one group of parameters, got "
@@ -89,6 +94,7 @@ class HSMADMM(torch.optim.Optimizer):
         names = tuple(n for n, used in zip(known, chosen, strict=True) if used)
         self._layout = Layout(names, tuple(p.shape for p in self._params))
         self._regularizer = bound(regularizer or NoRegularizer(), self._layout)
+        self._graph = graph if isinstance(graph, Graph) else from_networkx(graph)
         self._world = self._joined(graph, engine, timeout)
         self._world.agree(
             {
@@ -141,12 +147,26 @@ class HSMADMM(torch.optim.Optimizer):
             before = HSMADMMState(k=held["step"], **{n: held[n] for n in ROWS})
             state = algorithm.step(before, problem, self._world)
         else:
+            algorithm = self._settled(algorithm, problem)
             state = algorithm.init(self._row()[None], problem, self._world)
         held["step"] = state.k
         for name in ROWS:
             held[name] = getattr(state, name)
         self._put(state.x[0])
         return problem.loss
+
+    def _settled(
+        self, algorithm: algorithms.HSMADMM, problem: "_ClosureProblem"
+    ) -> algorithms.HSMADMM:
+        """Find the constants that were left out, and keep them where torch looks."""
+        before, row = _random_state(self._params[0].device), self._row()[None]
+        found = settled(algorithm, problem, self._world, self._graph, row)
+        _set_random_state(before, self._params[0].device)
+        for name in found.automatic:
+            self.param_groups[0][name] = getattr(found.algorithm, name)
+        self._put(row[0])
+        chosen: algorithms.HSMADMM = found.algorithm
+        return chosen
 
     @torch.no_grad()
     def average_(self) -> None:

@@ -125,6 +125,7 @@ class Problem(Protocol):
     - ``local(agents) -> Problem``: keep these agents only, called once by `solve`
     - ``x0(init) -> Tensor``: initial rows
     - ``grad_pair(x, x_old, batch)``: two gradients on one batch in one pass
+    - ``hvp(x, u, batch)``: Hessian of f_i at x_i on the batch, times u_i
     - ``full_grad(x)``, ``value(x)``: of f_i at x_i over whole shards
     - ``evaluate(x) -> Evaluation``: both of them and more in one pass
     - ``test(x_mean) -> Mapping[str, float]``: columns taken on held-out data

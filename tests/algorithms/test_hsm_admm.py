@@ -9,7 +9,7 @@ from conftest import GRAPH_KINDS, small_graph
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
-from zoo import GoldenQuadratics, Quadratics
+from zoo import ROUND, GoldenQuadratics, Quadratics
 
 import proxmesh as pm
 from proxmesh.algorithms.hsm_admm import HSMADMMState
@@ -47,14 +47,17 @@ def against_reference(
     def prox(z: np.ndarray, step: float) -> np.ndarray:
         return problem.prox(torch.from_numpy(z)[None], step)[0].numpy()  # type: ignore[attr-defined, no-any-return]
 
+    c_rho, c_eta, c_a = algorithm.c_rho, algorithm.c_eta, algorithm.c_a
+    assert None not in {c_rho, c_eta, c_a}
     oracle = reference.hsm_admm(
         list(graph.edges),
         list(rows),
         gradient,
         prox,
-        c_rho=algorithm.c_rho,
-        c_eta=algorithm.c_eta,
-        c_a=algorithm.c_a,
+        c_rho=c_rho or 0,
+        c_eta=c_eta or 0,
+        c_a=c_a or 0,
+        smoothness=algorithm.smoothness or 0,
         k0=algorithm.k0,
         uniform=not algorithm.heterogeneous,
         assumed=algorithm.assumed_degree,
@@ -178,7 +181,7 @@ def test_golden_values() -> None:
 def test_multipliers_cancel_over_the_network(kind: str) -> None:
     graph = small_graph(kind)
     problem = learning(graph)
-    states = iterate(pm.HSMADMM(), problem, graph, problem.x0("different"), 60)
+    states = iterate(ROUND, problem, graph, problem.x0("different"), 60)
     for state in states:
         assert state.alpha_sum.sum(0).abs().max() < EXACT
 
@@ -190,7 +193,7 @@ def test_float32_keeps_the_multipliers_in_balance() -> None:
     problem = Quadratics(problem.a.float(), problem.b.float(), l1, noise=0.05)
     torch.set_default_dtype(torch.float32)
     world = pm.connect(graph)
-    algorithm = pm.HSMADMM(c_rho=1.0, c_eta=2.0)
+    algorithm = pm.HSMADMM(c_rho=1.0, c_eta=2.0, c_a=1.0)
     state = algorithm.init(torch.ones(8, 20), problem, world)
     for _ in range(10_000):
         state = algorithm.step(state, problem, world)
@@ -233,7 +236,7 @@ def test_relabeling_agents_permutes_rows(n: int, seed: int) -> None:
     place = torch.argsort(order).tolist()
     moved_graph = pm.graphs.from_edges([(place[i], place[j]) for i, j in graph.edges])
     moved_problem = Quadratics(problem.a[order], problem.b[order], problem.l1)
-    algorithm = pm.HSMADMM(c_rho=0.5, c_eta=3.0)
+    algorithm = pm.HSMADMM(c_rho=0.5, c_eta=3.0, c_a=1.0)
     x0 = torch.randn(n, 3, generator=torch.Generator().manual_seed(seed + 1))
     here = iterate(algorithm, problem, graph, x0, 30)[-1]
     there = iterate(algorithm, moved_problem, moved_graph, x0[order], 30)[-1]
@@ -247,7 +250,7 @@ def test_stability_limit(kind: str, ratio: float, stable: bool) -> None:
     problem = Quadratics.random(graph.n, 2, 0.0, seed=2)
     problem = Quadratics(1e-3 * problem.a, 1e-3 * problem.b, 0.0)
     x0 = torch.randn(graph.n, 2, generator=torch.Generator().manual_seed(0))
-    algorithm = pm.HSMADMM(c_rho=1.0, c_eta=ratio)
+    algorithm = pm.HSMADMM(c_rho=1.0, c_eta=ratio, c_a=1.0)
     spread = iterate(algorithm, problem, graph, x0, 400)[-1].x.std(0).max()
     assert (spread < 1e-2) if stable else (spread > 1e3)
 
@@ -265,10 +268,10 @@ def test_contract_of_a_step() -> None:
     graph = pm.graphs.star(5)
     problem = learning(graph)
     world = pm.connect(graph)
-    state = pm.HSMADMM().init(problem.x0("different"), problem, world)
+    state = ROUND.init(problem.x0("different"), problem, world)
     before = {name: getattr(state, name).clone() for name in HSMADMMState.__slots__}
-    after = pm.HSMADMM().step(state, problem, world)
-    again = pm.HSMADMM().step(state, problem, world)
+    after = ROUND.step(state, problem, world)
+    again = ROUND.step(state, problem, world)
     for name, value in before.items():
         assert torch.equal(getattr(state, name), value), f"`{name}` was changed"
         assert getattr(after, name).shape == value.shape
@@ -281,7 +284,7 @@ def test_declared_cost_is_what_is_sent_and_computed() -> None:
     graph = pm.graphs.star(5)
     problem = Quadratics.random(5, 3, 0.1, seed=0)
     network = CountingNetwork(pm.connect(graph))
-    algorithm = pm.HSMADMM(first_batch=9)
+    algorithm = pm.HSMADMM(0.25, 0.5, 1.0, first_batch=9)
     state = algorithm.init(torch.zeros(5, 3), problem, network)
     for k in range(4):
         cost = algorithm.cost(k)
@@ -299,7 +302,7 @@ def test_step_survives_torch_compile_in_one_graph() -> None:
     graph = pm.graphs.star(5)
     problem = learning(graph)
     world = pm.connect(graph)
-    algorithm = pm.HSMADMM()
+    algorithm = ROUND
     torch.compiler.reset()
     graphs_made: list[object] = []
 
@@ -346,6 +349,6 @@ def test_rows_that_do_not_belong_to_the_network() -> None:
     world = pm.connect(pm.graphs.ring(8))
     problem = Quadratics.random(8, 3, 0.1, 0)
     with pytest.raises(pm.InputError, match=r"shape \(4, 3\) but .* holds 8 agents"):
-        pm.HSMADMM().init(torch.zeros(4, 3), problem, world)
+        ROUND.init(torch.zeros(4, 3), problem, world)
     with pytest.raises(pm.InputError, match=r"float32 on cpu but the network is"):
-        pm.HSMADMM().init(torch.zeros(8, 3, dtype=torch.float32), problem, world)
+        ROUND.init(torch.zeros(8, 3, dtype=torch.float32), problem, world)

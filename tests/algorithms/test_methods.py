@@ -9,7 +9,7 @@ import pytest
 import reference
 import torch
 from torch import Tensor
-from zoo import GoldenWithOptions, Quadratics
+from zoo import GoldenWithOptions, Quadratics, method
 
 import proxmesh as pm
 from proxmesh.algorithms import ALGORITHMS
@@ -249,8 +249,7 @@ def test_every_method_is_in_both_tables() -> None:
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_contract(name: str) -> None:
-    method = ALGORITHMS[name]
-    algorithm = method.kind(**method.fixed)
+    algorithm = method(name)
     graph = pm.graphs.star(5)
     problem = Quadratics.random(5, P, 0.1, seed=0, noise=0.1)
     network = CountingNetwork(pm.connect(graph))
@@ -318,7 +317,7 @@ def test_duals_and_averages_keep_their_sums() -> None:
 
 
 LASSO: dict[str, tuple[Any, float]] = {
-    "hsm-admm": (pm.HSMADMM(1.0, 4.0), 1e-8),
+    "hsm-admm": (pm.HSMADMM(1.0, 4.0, 1.0), 1e-8),
     "sppdm": (pm.SPPDM(alpha=0.5, c=1.0, kappa=0.1, gamma=4.0), 1e-8),
     "prox-gt-sa": (pm.ProxGT("sa", alpha=0.1), 1e-8),
     "prox-gt-sr-o": (pm.ProxGT("sr-o", alpha=0.1, period=8), 1e-8),
@@ -329,8 +328,8 @@ LASSO: dict[str, tuple[Any, float]] = {
     "prox-dasa": (pm.ProxDASA(gamma=0.2, alpha=0.3), 2e-3),  # alpha_k -> 0
     "dsgt": (pm.DSGT(0.02), 5e-2),  # a subgradient of l1 never settles
     "d-psgd": (pm.DPSGD(0.005), 5e-2),  # biased at a constant step
-    "hsm-admm-uniform": (pm.HSMADMM(1.0, 4.0, heterogeneous=False), 1e-8),
-    "hsm-admm-blind": (pm.HSMADMM(1.0, 4.0, assumed_degree=2), 1e-8),
+    "hsm-admm-uniform": (pm.HSMADMM(1.0, 4.0, 1.0, heterogeneous=False), 1e-8),
+    "hsm-admm-blind": (pm.HSMADMM(1.0, 4.0, 1.0, assumed_degree=2), 1e-8),
     "prox-sgd": (pm.ProxSGD(0.1), 1e-8),
     "prox-storm": (pm.ProxSTORM(alpha=0.4, k0=20, beta=1.0), 1e-8),
 }
@@ -488,7 +487,8 @@ def test_batches_are_drawn_with_the_sizes_and_streams_that_are_declared() -> Non
             (3, None, 0), (4, 99, 0)],
         pm.DEEPSTORM(1): [(0, None, 0), (1, None, 0), (1, None, 1), (2, None, 0),
             (2, None, 1), (3, None, 0), (3, None, 1), (4, None, 0), (4, None, 1)],
-        pm.HSMADMM(first_batch=7): [(0, 7, 0), *((k, None, 0) for k in range(1, 5))],
+        method("hsm-admm", first_batch=7): [(0, 7, 0), (1, None, 0), (2, None, 0),
+            (3, None, 0), (4, None, 0)],
     }  # fmt: skip
     for algorithm, drawn in expected.items():
         problem = Recording(base.a, base.b, base.l1)

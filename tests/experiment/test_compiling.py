@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from zoo import Quadratics
+from zoo import ROUND, Quadratics, method
 
 import proxmesh as pm
 from proxmesh.algorithms import ALGORITHMS
@@ -59,8 +59,7 @@ def test_every_method_compiles_once_and_agrees_with_the_plain_step(
 ) -> None:
     monkeypatch.setattr(compiling, "TABLE_ROWS", 7)  # several tables in one run
     options = {"period": 5, "large_batch": 6} if "-sr-" in name else {}
-    method = ALGORITHMS[name]
-    algorithm = method.kind(**{**method.fixed, **options})
+    algorithm = method(name, **options)
     step, fast, state = stepper(algorithm, problem_of(), pm.graphs.star(AGENTS))
     ours = plain = state
     for _ in range(30):
@@ -76,7 +75,7 @@ def test_every_method_compiles_once_and_agrees_with_the_plain_step(
 
 def test_the_hot_path_is_one_call(compilations: list[Any]) -> None:
     """No power, no hash and no random number is left in what is compiled."""
-    algorithm = pm.HSMADMM()
+    algorithm = ROUND
     stepper(algorithm, problem_of(), pm.graphs.star(AGENTS))
     names = [str(node.target) for node in compilations[0].graph.nodes]
     assert not [n for n in names if "pow" in n or "bitwise" in n or "xor" in n]
@@ -95,24 +94,22 @@ def test_a_run_compiles_and_says_how_long_it_took(compilations: list[Any]) -> No
         def on_row(self, row: Any) -> None: ...
 
     graph, problem, watching = pm.graphs.ring(AGENTS), problem_of(), Watching()
-    first = pm.solve(problem, pm.HSMADMM(), graph, 10, compile=True, observer=watching)
+    first = pm.solve(problem, ROUND, graph, 10, compile=True, observer=watching)
     assert watching.seconds > 0
     assert len(compilations) == 1
     assert first.compiled
-    off = pm.solve(problem, pm.HSMADMM(), graph, 10, compile=False)
+    off = pm.solve(problem, ROUND, graph, 10, compile=False)
     assert not off.compiled
     torch.testing.assert_close(first.state.x, off.state.x, rtol=1e-9, atol=1e-11)
 
 
 def test_a_compiled_run_repeats_and_resumes_bit_for_bit() -> None:
     graph, problem = pm.graphs.ring(AGENTS), problem_of()
-    whole, again = (
-        pm.solve(problem, pm.HSMADMM(), graph, 60, compile=True) for _ in range(2)
-    )
+    whole, again = (pm.solve(problem, ROUND, graph, 60, compile=True) for _ in range(2))
     assert torch.equal(whole.state.x, again.state.x)
     for first in (13, 41):
-        part = pm.solve(problem, pm.HSMADMM(), graph, first, compile=True)
-        rest = pm.solve(problem, pm.HSMADMM(), graph, 60 - first, state=part)
+        part = pm.solve(problem, ROUND, graph, first, compile=True)
+        rest = pm.solve(problem, ROUND, graph, 60 - first, state=part)
         assert rest.compiled, "as the run that it goes on from"
         assert torch.equal(whole.state.x, rest.state.x)
 
@@ -122,7 +119,7 @@ def test_what_follows_from_k_does_not_depend_on_where_a_run_began(
 ) -> None:
     """A power may differ in its last bit: vectorized, or left over at the end."""
     monkeypatch.setattr(compiling, "TABLE_ROWS", 21)  # sixteen and five
-    _, fast, _ = stepper(pm.HSMADMM(), problem_of(), pm.graphs.ring(AGENTS))
+    _, fast, _ = stepper(ROUND, problem_of(), pm.graphs.ring(AGENTS))
     (graph,) = fast._graphs.values()
 
     def values(begin: int) -> list[Tensor]:
@@ -155,7 +152,7 @@ def test_images_compile_packed_and_in_channels(monkeypatch: pytest.MonkeyPatch) 
         vectorize="channels",
     )
     assert isinstance(problem._samples.inputs[0], shards.Packed)
-    step, fast, state = stepper(pm.HSMADMM(), problem, pm.graphs.ring(AGENTS))
+    step, fast, state = stepper(ROUND, problem, pm.graphs.ring(AGENTS))
     ours = plain = state
     for _ in range(5):
         ours, plain = fast(ours), step(plain)
@@ -164,7 +161,7 @@ def test_images_compile_packed_and_in_channels(monkeypatch: pytest.MonkeyPatch) 
 
 def test_sparse_networks_compile() -> None:
     graph = pm.graphs.ring(300)
-    algorithm, problem = pm.HSMADMM(), problem_of(300)
+    algorithm, problem = ROUND, problem_of(300)
     step, fast, state = stepper(algorithm, problem, graph)
     ours = plain = state
     for _ in range(4):
@@ -217,7 +214,7 @@ def test_two_fields_that_are_one_tensor_stay_apart() -> None:
     torch.testing.assert_close(ours.x, plain.x)
 
 
-STABLE = pm.HSMADMM(c_rho=0.5, c_eta=3.0)
+STABLE = pm.HSMADMM(c_rho=0.5, c_eta=3.0, c_a=1.0)
 
 
 def solved_uncompiled(problem: Any, message: str, method: Any = STABLE) -> None:
@@ -295,7 +292,7 @@ def test_what_was_really_done_is_in_the_config(
     with pytest.warns(pm.Notice, match="compiler"):
         pm.solve(
             problem_of(),
-            pm.HSMADMM(),
+            ROUND,
             pm.graphs.ring(AGENTS),
             3,
             compile=True,
@@ -309,7 +306,13 @@ def test_what_was_really_done_is_in_the_config(
 def test_without_a_compiler_one_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling, "has_compiler", lambda: False)
     with pytest.warns(pm.Notice, match=r"no C\+\+ compiler was found") as notices:
-        pm.solve(problem_of(), pm.HSMADMM(), pm.graphs.ring(AGENTS), 3, compile=True)
+        pm.solve(
+            problem_of(),
+            ROUND,
+            pm.graphs.ring(AGENTS),
+            3,
+            compile=True,
+        )
     assert len(notices) == 1
 
 
@@ -320,7 +323,7 @@ def test_a_missing_compiler_is_noticed() -> None:
 
 
 def test_auto_compiles_what_is_long_enough_and_never_what_it_does_not_know() -> None:
-    problem, method = problem_of(), pm.HSMADMM()
+    problem, method = problem_of(), ROUND
     assert not pays_off(method, problem, 2_000)
     assert pays_off(method, problem, 200_000)
     unknown = Quadratics.random(AGENTS, 2, 0.1, seed=0)

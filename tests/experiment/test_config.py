@@ -27,7 +27,7 @@ def test_a_bare_word_is_a_string_and_toml_values_keep_their_type() -> None:
 
 
 def test_the_complete_config_assembles_the_same_run(tmp_path: Path) -> None:
-    first = assemble(load_config(None, {"graph.name": "erdos-renyi"}, SMALL))
+    first = assemble(load_config(None, {"graph.name": "erdos-renyi"}, SMALL)).settled()
     first.run(out=tmp_path / "run")
     again = assemble(load_config(tmp_path / "run" / "config.toml"))
     assert again.config == first.config

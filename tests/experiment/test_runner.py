@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, load_model
 from torch import nn
-from zoo import GoldenQuadratics, Quadratics
+from zoo import ROUND, GoldenQuadratics, Quadratics
 
 import proxmesh as pm
 from proxmesh.experiment import keeping, runner
@@ -41,7 +41,7 @@ def same(a: pd.DataFrame, b: pd.DataFrame) -> bool:
 
 def test_history_counts_what_the_algorithm_declares() -> None:
     graph = pm.graphs.star(4)
-    result = pm.solve(classifier(), pm.HSMADMM(), graph, steps=20, eval_every=5)
+    result = pm.solve(classifier(), ROUND, graph, steps=20, eval_every=5)
     history = result.history
     p = result.state.x.shape[1]
     assert list(history) == [name for name in COLUMNS if name in history]
@@ -57,7 +57,7 @@ def test_history_counts_what_the_algorithm_declares() -> None:
 
 
 def test_training_works_and_gives_models() -> None:
-    result = pm.solve(classifier(), pm.HSMADMM(), pm.graphs.ring(4), steps=300)
+    result = pm.solve(classifier(), ROUND, pm.graphs.ring(4), steps=300)
     assert result.final["test_accuracy"] > 0.93
     assert result.final["stationarity"] < 0.05 * result.history["stationarity"][0]
     held_out = pm.datasets.breast_cancer().test
@@ -73,22 +73,25 @@ def test_training_works_and_gives_models() -> None:
 
 def test_same_seed_same_history_bit_for_bit_and_another_seed_another() -> None:
     graph = pm.graphs.ring(4)
-    runs = [
-        pm.solve(classifier(seed), pm.HSMADMM(), graph, steps=60) for seed in (5, 5, 6)
-    ]
+    runs = [pm.solve(classifier(seed), ROUND, graph, steps=60) for seed in (5, 5, 6)]
     assert same(runs[0].history, runs[1].history)
     assert not same(runs[0].history, runs[2].history)
 
 
 def test_going_on_from_a_result_equals_one_run() -> None:
     graph, problem = pm.graphs.ring(4), classifier()
-    whole = pm.solve(problem, pm.HSMADMM(), graph, steps=40, eval_every=10)
-    first = pm.solve(problem, pm.HSMADMM(), graph, steps=20, eval_every=10)
-    second = pm.solve(
-        problem, pm.HSMADMM(), graph, steps=20, eval_every=10, state=first
-    )
+    whole = pm.solve(problem, ROUND, graph, steps=40, eval_every=10)
+    first = pm.solve(problem, ROUND, graph, steps=20, eval_every=10)
+    second = pm.solve(problem, ROUND, graph, steps=20, eval_every=10, state=first)
     with pytest.raises(pm.InputError, match="both given"):
-        pm.solve(problem, pm.HSMADMM(), graph, 1, state=first.state, x0=first.state.x)
+        pm.solve(
+            problem,
+            ROUND,
+            graph,
+            1,
+            state=first.state,
+            x0=first.state.x,
+        )
     assert same(second.history, whole.history.iloc[2:].reset_index(drop=True))
     assert torch.equal(second.state.x, whole.state.x)
 
@@ -97,7 +100,7 @@ def test_target_stops_at_the_first_evaluation_that_reaches_it() -> None:
     graph = pm.graphs.ring(4)
     result = pm.solve(
         classifier(),
-        pm.HSMADMM(),
+        ROUND,
         graph,
         steps=500,
         eval_every=10,
@@ -119,7 +122,7 @@ def test_callbacks_see_rows_and_may_stop() -> None:
 
     result = pm.solve(
         classifier(),
-        pm.HSMADMM(),
+        ROUND,
         pm.graphs.ring(4),
         steps=100,
         eval_every=7,
@@ -134,7 +137,7 @@ def test_callbacks_see_rows_and_may_stop() -> None:
 
 def test_divergence_names_iteration_agent_and_remedy() -> None:
     problem = Quadratics.random(6, 3, 0.0, seed=0)
-    algorithm = pm.HSMADMM(c_rho=1.0, c_eta=0.6)
+    algorithm = pm.HSMADMM(c_rho=1.0, c_eta=0.6, c_a=1.0)
     graph = pm.graphs.ring(6)
     x0 = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
     with pytest.warns(pm.Notice, match="the run diverged at iteration"):
@@ -170,7 +173,7 @@ def test_divergence_of_one_agent_is_blamed_on_it() -> None:
     problem.poison = float(problem.sample(13)[0, 0, 0])
     result = pm.solve(
         problem,
-        pm.HSMADMM(c_rho=0.5, c_eta=3.0),
+        pm.HSMADMM(c_rho=0.5, c_eta=3.0, c_a=1.0),
         pm.graphs.ring(5),
         steps=40,
         eval_every=10,
@@ -200,7 +203,7 @@ def test_interruption_keeps_what_was_computed(
 
     result = pm.solve(
         classifier(),
-        pm.HSMADMM(),
+        ROUND,
         pm.graphs.ring(4),
         steps=100,
         eval_every=10,
@@ -217,7 +220,11 @@ def test_interruption_keeps_what_was_computed(
 def test_run_folder_round_trips(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "run"
     result = pm.solve(
-        classifier(), pm.HSMADMM(), pm.graphs.ring(4), steps=10, out=folder
+        classifier(),
+        ROUND,
+        pm.graphs.ring(4),
+        steps=10,
+        out=folder,
     )
     stored = pd.read_csv(folder / "history.csv")
     pd.testing.assert_frame_equal(stored, result.history, rtol=1e-15)
@@ -239,9 +246,9 @@ def test_a_taken_folder_is_left_untouched_unless_forced(tmp_path: Path) -> None:
     (tmp_path / "history.csv").write_text("precious\n")
     problem, graph = classifier(), pm.graphs.ring(4)
     with pytest.raises(pm.InputError, match="--force"):
-        pm.solve(problem, pm.HSMADMM(), graph, steps=1, out=tmp_path)
+        pm.solve(problem, ROUND, graph, steps=1, out=tmp_path)
     assert (tmp_path / "history.csv").read_text() == "precious\n"
-    pm.solve(problem, pm.HSMADMM(), graph, steps=1, out=tmp_path, force=True)
+    pm.solve(problem, ROUND, graph, steps=1, out=tmp_path, force=True)
     assert len(pd.read_csv(tmp_path / "history.csv")) == 2
 
 
@@ -250,7 +257,11 @@ def test_an_unwritable_folder_is_found_before_training(tmp_path: Path) -> None:
     problem = classifier()
     with pytest.raises(pm.InputError, match="cannot be written"):
         pm.solve(
-            problem, pm.HSMADMM(), pm.graphs.ring(4), steps=1, out=tmp_path / "file/run"
+            problem,
+            ROUND,
+            pm.graphs.ring(4),
+            steps=1,
+            out=tmp_path / "file/run",
         )
 
 
@@ -302,7 +313,7 @@ def test_any_networkx_graph_and_any_problem_will_do() -> None:
 def test_bad_input(change: dict[str, Any], message: str) -> None:
     arguments: dict[str, Any] = {
         "problem": classifier(),
-        "algorithm": pm.HSMADMM(),
+        "algorithm": ROUND,
         "graph": pm.graphs.ring(4),
         "steps": 3,
     }
@@ -316,7 +327,7 @@ def test_a_target_that_this_problem_cannot_reach() -> None:
     with pytest.raises(pm.InputError, match="which this problem and algorithm do not"):
         pm.solve(
             GoldenQuadratics(),
-            pm.HSMADMM(),
+            ROUND,
             pm.graphs.star(4),
             steps=3,
             x0=GoldenQuadratics().x0,
@@ -332,7 +343,7 @@ def test_a_replay_from_a_file_says_the_same(monkeypatch: pytest.MonkeyPatch) -> 
     def ending() -> tuple[str, torch.Tensor]:
         result = pm.solve(
             problem,
-            pm.HSMADMM(c_rho=1.0, c_eta=0.6),
+            pm.HSMADMM(c_rho=1.0, c_eta=0.6, c_a=1.0),
             pm.graphs.ring(6),
             steps=300,
             eval_every=10,
@@ -358,7 +369,7 @@ def test_a_run_whose_estimator_breaks_at_the_end_has_not_finished() -> None:
     base = Quadratics.random(4, 2, 0.1, seed=0, noise=0.01)
     result = pm.solve(
         Broken(base.a, base.b, base.l1, noise=0.01),
-        pm.HSMADMM(c_rho=0.5, c_eta=3.0),
+        pm.HSMADMM(c_rho=0.5, c_eta=3.0, c_a=1.0),
         pm.graphs.ring(4),
         steps=10,
         eval_every=5,
@@ -374,7 +385,11 @@ def test_a_first_gradient_that_is_not_finite() -> None:
     problem = Quadratics.random(4, 2, 0.1, seed=0)
     problem.b[1] = torch.inf
     result = pm.solve(
-        problem, pm.HSMADMM(), pm.graphs.ring(4), steps=3, x0=torch.zeros(4, 2)
+        problem,
+        ROUND,
+        pm.graphs.ring(4),
+        steps=3,
+        x0=torch.zeros(4, 2),
     )
     assert result.outcome is pm.Outcome.DIVERGED
     assert result.message.startswith("at iteration 0, first at agent 1.")
@@ -392,7 +407,13 @@ def test_metrics_leave_the_problem_s_tensors_alone() -> None:
 
     base = Quadratics.random(4, 2, 0.1, seed=0)
     problem = Linear(base.a, base.b, base.l1)
-    pm.solve(problem, pm.HSMADMM(), pm.graphs.ring(4), steps=3, x0=torch.zeros(4, 2))
+    pm.solve(
+        problem,
+        ROUND,
+        pm.graphs.ring(4),
+        steps=3,
+        x0=torch.zeros(4, 2),
+    )
     assert torch.equal(problem.stored, torch.ones(4, 2))
 
 
@@ -402,7 +423,7 @@ def test_late_bad_input_overwrites_nothing(tmp_path: Path) -> None:
     with pytest.raises(pm.InputError, match="do not provide"):
         pm.solve(
             classifier(),
-            pm.HSMADMM(),
+            ROUND,
             pm.graphs.ring(4),
             steps=3,
             kkt=False,
@@ -425,7 +446,11 @@ def test_constraints_leave_the_objective_blank_and_the_summary_valid(
         regularizer=pm.Box(-0.1, 0.1),
     )
     result = pm.solve(
-        problem, pm.HSMADMM(), pm.graphs.ring(4), steps=40, out=tmp_path / "run"
+        problem,
+        ROUND,
+        pm.graphs.ring(4),
+        steps=40,
+        out=tmp_path / "run",
     )
     assert result.outcome is pm.Outcome.FINISHED
     assert (result.state.y.abs() <= 0.1).all()
@@ -453,7 +478,11 @@ def test_tied_weights_are_trained_and_saved(tmp_path: Path) -> None:
     )
     assert problem.p == 30 * 30 + 30 + 30 + 62
     result = pm.solve(
-        problem, pm.HSMADMM(), pm.graphs.ring(4), steps=5, out=tmp_path / "run"
+        problem,
+        ROUND,
+        pm.graphs.ring(4),
+        steps=5,
+        out=tmp_path / "run",
     )
     model, twin = result.model, Tied()
     assert isinstance(model, Tied)
@@ -482,7 +511,7 @@ def test_a_step_that_does_not_count_is_found() -> None:
 
 def test_what_is_shown_is_short() -> None:
     problem = classifier()
-    result = pm.solve(problem, pm.HSMADMM(), pm.graphs.ring(4), steps=5)
+    result = pm.solve(problem, ROUND, pm.graphs.ring(4), steps=5)
     assert repr(result).startswith("Result(finished: 5 iterations. iteration=5, ")
     assert "134 parameters, 4 agents" in repr(problem)
     assert repr(pm.datasets.digits()) == (

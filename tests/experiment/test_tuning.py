@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from zoo import method
 
 import proxmesh as pm
 from proxmesh.algorithms import ALGORITHMS
@@ -21,7 +22,7 @@ SMALL = assemble(load_config(None, FLAGS)).config
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_every_method_has_a_space_with_its_defaults_in_it(name: str) -> None:
     space = load_spaces()[name]
-    algorithm = build_algorithm(load_config(None, {"algorithm.name": name}))
+    algorithm = method(name)  # of HSM-ADMM those that used to be its defaults
     point = space.point(algorithm)
     assert point is not None
     options = space.options(point)
@@ -46,10 +47,10 @@ def test_a_multiple_follows_what_it_multiplies() -> None:
         },
     )
     assert space.options({"c_rho": 0.2, "c_eta": 3.0}) == {"c_rho": 0.2, "c_eta": 0.6}
-    assert space.point(pm.HSMADMM(0.2, 0.6)) == pytest.approx(
+    assert space.point(pm.HSMADMM(0.2, 0.6, 1.0)) == pytest.approx(
         {"c_rho": 0.2, "c_eta": 3}
     )
-    assert space.point(pm.HSMADMM(2.0, 4.0)) is None
+    assert space.point(pm.HSMADMM(2.0, 4.0, 1.0)) is None
 
 
 def test_a_grid_has_as_many_points_as_the_trials_pay_for() -> None:
@@ -163,8 +164,7 @@ def test_a_search_is_repeatable_equal_in_budget_and_finds_the_best(
     assert two_gradients == (640 - 8) // 16
     assert one_gradient == 640 // 8
     if sampler == "tpe":
-        assert first[0][0][0] == {"name": "hsm-admm", "c_rho": 0.25, "c_eta": 0.5,
-                                  "c_a": 1.0}  # fmt: skip
+        assert first[0][0][0] == {"name": "hsm-admm"}  # its automatic constants
     parameters = load_parameters(str(tmp_path / "params.toml"))
     best = parameters.section("hsm-admm")
     assert {**best, "name": "hsm-admm"} == first[0][2][0]

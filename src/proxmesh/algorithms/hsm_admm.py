@@ -1,14 +1,14 @@
 """HSM-ADMM: heterogeneous stochastic momentum ADMM (arXiv:2603.07682)."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor
 
 from proxmesh.algorithms.checks import require_fit
 from proxmesh.algorithms.gradients import grad_pair
-from proxmesh.checks import require_positive, require_whole
+from proxmesh.checks import require_nonnegative, require_positive, require_whole
 from proxmesh.errors import InputError
 from proxmesh.schedules import Power
 from proxmesh.types import Cost, Network, Problem
@@ -45,7 +45,7 @@ class HSMADMM:
 
     The step that makes iterate k (k = 1, 2, ...) is, for every agent i at once::
 
-        rho   = c_rho k^(1/3),  eta_i = c_eta (d_i + 1) k^(1/3)
+        rho   = c_rho k^(1/3),  eta_i = c_eta (d_i + 1) k^(1/3) + L
         a     = min(1, c_a (k + 1)^(-2/3))
         y_i  <- prox of h/rho at x_i - beta_i/rho
         x_i  <- x_i - (v_i - alpha_i - beta_i + rho ((L x)_i + x_i - y_i)) / eta_i
@@ -53,7 +53,9 @@ class HSMADMM:
         alpha_i <- alpha_i - rho (L x)_i,   beta_i <- beta_i - rho (x_i - y_i)
 
     where xi is the minibatch of iteration k, L the Laplacian, d_i the degree, alpha_i
-    the sum of the multipliers of agent i's edges and beta_i that of x_i = y_i.
+    the sum of the multipliers of agent i's edges and beta_i that of x_i = y_i. The
+    paper's step has L = 0; with L the smoothness of the losses it is stable from the
+    first iteration on.
 
     It reads the agent's own degree and no other fact about the graph
     (``heterogeneous=False``, an ablation, reads ``max_degree``).
@@ -64,8 +66,12 @@ class HSMADMM:
     Parameters
     ----------
     c_rho, c_eta, c_a
-        Constants of the penalty, the step and the momentum. ``c_eta >= 1.5 c_rho``
-        is stable on every graph once the loss is smooth enough for ``c_eta``.
+        Constants of the penalty, the step and the momentum. Those left out are found
+        before the run from the losses and the graph; see `proxmesh.theory`.
+        ``c_eta >= 1.5 c_rho`` is stable on every graph, the smoothness of f aside.
+    smoothness
+        L in eta_i; 0 is the paper's step. None: 0 with a given ``c_eta``, else the
+        largest curvature of the losses, found before the run.
     k0
         Offset of the schedules: k + k0 stands for k in the three formulas.
     heterogeneous
@@ -90,16 +96,24 @@ class HSMADMM:
     Nonconvex Composite Optimization, arXiv:2603.07682.
     """
 
-    c_rho: float = 0.25
-    c_eta: float = 0.5
-    c_a: float = 1.0
+    c_rho: float | None = None
+    c_eta: float | None = None
+    c_a: float | None = None
+    smoothness: float | None = None
     k0: int = 0
     heterogeneous: bool = True
     assumed_degree: int | None = None
     first_batch: int | None = None
 
     def __post_init__(self) -> None:
-        require_positive("HSMADMM", c_rho=self.c_rho, c_eta=self.c_eta, c_a=self.c_a)
+        given = {name: getattr(self, name) for name in ("c_rho", "c_eta", "c_a")}
+        require_positive(
+            "HSMADMM", **{n: value for n, value in given.items() if value is not None}
+        )
+        if self.smoothness is None and self.c_eta is not None:
+            object.__setattr__(self, "smoothness", 0.0)
+        if self.smoothness is not None:
+            require_nonnegative("HSMADMM", smoothness=self.smoothness)
         require_whole("HSMADMM", 0, k0=self.k0)
         require_whole(
             "HSMADMM",
@@ -115,19 +129,34 @@ class HSMADMM:
             )
 
     @property
+    def missing(self) -> tuple[str, ...]:
+        """Names of the constants that are still to be found."""
+        names = ("c_rho", "c_eta", "c_a", "smoothness")
+        return tuple(name for name in names if getattr(self, name) is None)
+
+    @property
     def rho(self) -> Power:
         """The penalty, growing."""
-        return Power(self.c_rho, 1 / 3, self.k0)
+        return Power(self._known("c_rho"), 1 / 3, self.k0)
 
     @property
     def eta(self) -> Power:
-        """The inverse step for each unit of degree + 1, growing."""
-        return Power(self.c_eta, 1 / 3, self.k0)
+        """The inverse step for each unit of degree + 1, growing; L aside."""
+        return Power(self._known("c_eta"), 1 / 3, self.k0)
 
     @property
     def a(self) -> Power:
         """The momentum, vanishing."""
-        return Power(self.c_a, -2 / 3, self.k0, ceiling=1.0)
+        return Power(self._known("c_a"), -2 / 3, self.k0, ceiling=1.0)
+
+    def _known(self, name: str) -> float:
+        value: float | None = getattr(self, name)
+        if value is None:
+            raise InputError(
+                f"HSMADMM: `{name}` was left out, to be found before a run. Give it, "
+                "use `pm.solve`, or `pm.theory.settled` in a loop of your own."
+            )
+        return value
 
     def init(self, x0: Tensor, problem: Problem, network: Network) -> HSMADMMState:
         """Start at x0 with zero multipliers and a first minibatch gradient."""
@@ -148,8 +177,7 @@ class HSMADMM:
     ) -> HSMADMMState:
         """Make the next iterate; a bare name is new, ``s.`` is old."""
         s, k = state, state.k + 1
-        degree = self._degree(network)
-        rho, eta, a = self.rho(k), self.eta(k) * (degree + 1), self.a(k + 1)
+        rho, eta, a = self.rho(k), self.inverse_step(k, network), self.a(k + 1)
 
         y = problem.prox(s.x - s.beta / rho, 1 / rho)
         x = s.x - (s.v - s.alpha_sum - s.beta + rho * (s.lx + s.x - y)) / eta
@@ -169,6 +197,10 @@ class HSMADMM:
             beta=s.beta - rho * (x - y),
         )
 
+    def inverse_step(self, k: Tensor | int, network: Any) -> Any:
+        """eta_i of iteration k, ``[n_local, 1]`` where agents differ."""
+        return self.eta(k) * (self._degree(network) + 1) + self._known("smoothness")
+
     def _degree(self, network: Network) -> Tensor | int:
         if self.assumed_degree is not None:
             return self.assumed_degree
@@ -187,14 +219,16 @@ class HSMADMM:
                 f"All agents assume degree {self.assumed_degree}: leave "
                 "`assumed_degree` out, so that each uses its own."
             )
-        if self.c_eta < GRAPH_FREE_RATIO * self.c_rho:
+        if self.missing:
+            return "Give `c_rho`, `c_eta` and `c_a`."
+        c_rho, c_eta, c_a = map(self._known, ("c_rho", "c_eta", "c_a"))
+        if c_eta < GRAPH_FREE_RATIO * c_rho:
             return (
-                f"c_eta / c_rho is {self.c_eta / self.c_rho:.3g}; from "
+                f"c_eta / c_rho is {c_eta / c_rho:.3g}; from "
                 f"{GRAPH_FREE_RATIO} on every graph is stable: raise `c_eta` to "
-                f"{GRAPH_FREE_RATIO * self.c_rho:.3g} or more."
+                f"{GRAPH_FREE_RATIO * c_rho:.3g} or more."
             )
         return (
             "The step is too long for this loss: double `c_rho` and `c_eta` together "
-            f"(now {self.c_rho:g} and {self.c_eta:g}), or raise `c_a` (now "
-            f"{self.c_a:g})."
+            f"(now {c_rho:g} and {c_eta:g}), or raise `c_a` (now {c_a:g})."
         )

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import torch
 
-from proxmesh.algorithms import HSMADMM
 from proxmesh.bench.report import Finding, Ratio
-from proxmesh.bench.tasks import lenet_problem, mlp_problem
+from proxmesh.bench.tasks import ROUND, lenet_problem, mlp_problem
 from proxmesh.bench.timing import Spread
 from proxmesh.experiment.runner import solve
 from proxmesh.graphs import ring
@@ -85,7 +84,7 @@ def _run(name: str, agents: int, compiled: bool, report: Connection) -> None:
     torch.set_num_threads(1)
     problem, graph = PROBLEMS[name](agents), ring(agents)
     before = _baseline()
-    solve(problem, HSMADMM(), graph, steps=6, eval_every=3, compile=compiled)
+    solve(problem, ROUND, graph, steps=6, eval_every=3, compile=compiled)
     report.send((_peak() - before,))
 
 

@@ -19,6 +19,7 @@ __all__ = ["L1_WEIGHT", "Task", "lenet", "logistic", "mlp"]
 L1_WEIGHT = 1e-4
 FEATURES = 123  # of a9a
 WARM_UP = 5
+ROUND = HSMADMM(c_rho=0.25, c_eta=0.5, c_a=1.0)  # the same work at every size
 
 
 @final
@@ -37,7 +38,7 @@ class Task:
         problem: LearningProblem, graph: graphs.Graph, algorithm: Any = None
     ) -> "Task":
         """Join the network and make a few iterations."""
-        algorithm = algorithm or HSMADMM()
+        algorithm = algorithm or ROUND
         world: Any = connect(graph, "simulated", dtype=problem.dtype)
         state = algorithm.init(problem.x0(), problem, world)
         for _ in range(WARM_UP):

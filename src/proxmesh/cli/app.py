@@ -1,6 +1,7 @@
 """Commands and how they end.
 
-Exit code 0 done, 2 bad input, 3 a lost rank, 4 diverged, 130/143 interrupted.
+Exit code 0 done, 2 bad input, 3 a lost rank, 4 diverged (`check`: would diverge),
+130/143 interrupted.
 """
 
 import sys
@@ -10,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from proxmesh import __version__
-from proxmesh.cli import bench, compare, data, doctor, graph, paper, run, tune
+from proxmesh.cli import bench, check, compare, data, doctor, graph, paper, run, tune
 from proxmesh.cli.console import complain
 from proxmesh.errors import InputError, LostRankError
 from proxmesh.launchers import launched
@@ -20,7 +21,7 @@ __all__ = ["app", "main"]
 # typer brings its own click or imports the package, depending on its version.
 UsageError: Any = typer.BadParameter.__base__
 
-ONE_PROCESS = {"bench", "compare", "data", "graph", "paper", "tune"}
+ONE_PROCESS = {"bench", "check", "compare", "data", "graph", "paper", "tune"}
 
 app = typer.Typer(
     name="proxmesh",
@@ -31,6 +32,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run")(run.run)
+app.command("check")(check.check)
 app.command("compare")(compare.compare)
 app.command("tune")(tune.tune)
 app.command("paper")(paper.paper)

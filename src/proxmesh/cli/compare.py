@@ -21,7 +21,9 @@ SEEDS = 3
 PAPER = ("hsm-admm", "sppdm", "prox-gt-sr-o", "deepstorm-v2", "prox-dasa")
 
 
-@describes_a_task("target", "eval", "timeout", threads="CPU threads of a run [1].")
+@describes_a_task(
+    "target", "eval", "timeout", "monitor", threads="CPU threads of a run [1]."
+)
 def compare(
     task: TaskOptions,
     folders: Annotated[

@@ -12,7 +12,14 @@ from rich.console import Console
 from proxmesh.errors import InputError, Notice
 from proxmesh.launchers import launched
 
-__all__ = ["complain", "console", "print_wide", "require_folder", "show_notices"]
+__all__ = [
+    "complain",
+    "console",
+    "print_wide",
+    "require_folder",
+    "show_notices",
+    "warn",
+]
 
 
 SECONDS_AFTER_THE_ROOT = 2.0
@@ -42,6 +49,11 @@ def complain(message: str, at_once: bool = False) -> None:
     if launch.size > 1:
         message = f"rank {launch.rank}: {message}"
     _stderr().print(f"[bold red]error:[/] {_escaped(message)}")
+
+
+def warn(message: str) -> None:
+    """Print a warning on one line; the run goes on."""
+    _stderr().print(f"[bold yellow]warning:[/] {_escaped(message)}")
 
 
 def print_wide(table: Any) -> None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from proxmesh.cli.console import console, show_notices
+from proxmesh.cli.check import COLORS as VERDICT_COLORS
+from proxmesh.cli.check import verdict_of
+from proxmesh.cli.console import console, show_notices, warn
 from proxmesh.cli.options import TaskOptions, describes_a_task
 from proxmesh.errors import InputError
 from proxmesh.launchers import launched
@@ -16,6 +18,7 @@ from proxmesh.launchers import launched
 if TYPE_CHECKING:
     from proxmesh.experiment.assemble import Job
     from proxmesh.experiment.results import Result
+    from proxmesh.theory import Certificate
 
 __all__ = ["run"]
 
@@ -38,6 +41,9 @@ def run(
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite a run in --out.")
     ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Refuse constants that are unstable.")
+    ] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Print the folder only.")
     ] = False,
@@ -48,6 +54,7 @@ def run(
     """Train with one method; all defaults work."""
     show_notices()
     from proxmesh.experiment.assemble import assemble
+    from proxmesh.experiment.results import RunFolder
 
     config = task.config({"algorithm.name": algorithm})
     launch = launched()
@@ -57,8 +64,34 @@ def run(
             f"{launch.size}. Start it alone, or use `--engine {launch.engine}`."
         )
     job = assemble(config)
+    if out and job.world.is_root:
+        RunFolder.require_free(Path(out), force)
+    job = job.settled(always=strict or not (quiet or as_json))
+    verdict = verdict_of(job)
+    if strict and verdict is not None and verdict.verdict == "unstable":
+        raise InputError(f"`--strict`: {verdict}")
     folder = Path(job.world.share({"folder": out or str(_new_folder(job))})["folder"])
+    silent = quiet or as_json or not job.world.is_root
+    if not silent:
+        _announce(job, verdict)
     return _carried_out(job, folder, force, quiet=quiet, as_json=as_json)
+
+
+def _announce(job: "Job", verdict: "Certificate | None") -> None:
+    """What is run, by whom, with which constants, and whether it can go well."""
+    world = job.world
+    console.print(f"[bold]{_title(job)}[/]")
+    if hasattr(world, "placement"):
+        ranks = len(world.placement.blocks)
+        console.print(f"engine {world.engine}, {ranks} ranks: {world.placement}")
+    if verdict is not None:
+        if job.found is not None and job.found.automatic:
+            console.print(f"found {job.found}", highlight=False)
+        color = VERDICT_COLORS[verdict.verdict]
+        words = str(verdict).removeprefix(verdict.verdict)
+        console.print(f"[{color}]{verdict.verdict}[/]{words}", highlight=False)
+    if verdict is not None and verdict.verdict == "unstable":
+        warn(f"this run is likely to diverge. {verdict.remedy}")
 
 
 def _carried_out(
@@ -70,11 +103,6 @@ def _carried_out(
     console.quiet = not world.is_root
     title = _title(job)
     silent = quiet or as_json or not world.is_root
-    if not silent:
-        console.print(f"[bold]{title}[/]")
-        if hasattr(world, "placement"):
-            ranks = len(world.placement.blocks)
-            console.print(f"engine {world.engine}, {ranks} ranks: {world.placement}")
     received: list[int] = []
     _stop_at_sigterm(received)
     with progress(job.config["run"]["steps"], silent) as observer:
@@ -83,6 +111,10 @@ def _carried_out(
         from proxmesh.report.figures import draw_run  # matplotlib: not before the run
 
         draw_run(folder, title)
+        if (folder / "theory.csv").exists():
+            from proxmesh.report.theory import draw_theory
+
+            draw_theory(folder, title)
     if as_json:
         console.print_json(json.dumps({**result.summary(), "folder": str(folder)}))
     elif quiet:
@@ -154,5 +186,8 @@ def _print_summary(result: "Result", folder: Path) -> None:
             f"vectors an agent, {final['bytes_sent'] / 1e6:,.1f} MB on all edges, "
             f"{final['seconds']:.1f} s of computing"
         )
+    if result.monitor is not None:
+        for inequality in result.monitor.counts():
+            console.print(str(inequality))
     console.print(f"[{COLORS[result.outcome]}]{result.outcome}[/]: {result.message}")
     console.print(f"results in {folder}")

@@ -23,7 +23,8 @@ STEPS, TUNING_SEED = 1000, 1000
 
 
 @describes_a_task(
-    "target", "eval", "eval_every", "timeout", threads="CPU threads of a run [1].",
+    "target", "eval", "eval_every", "timeout", "monitor",
+    threads="CPU threads of a run [1].",
     steps="Budget as steps of a method with two gradients [1000].",
     seed="The tuning seed; compare on others [1000].",
 )  # fmt: skip

@@ -22,6 +22,7 @@ __all__ = [
 ]
 
 EVALUATIONS = ("mean", "local")
+MONITORS = ("theory",)
 
 
 def require_parts(problem: Any, algorithm: Any) -> None:
@@ -41,8 +42,8 @@ def require_parts(problem: Any, algorithm: Any) -> None:
             )
 
 
-def require_start(state: Any, x0: Any) -> None:
-    """Refuse two starts, or a state that is none."""
+def require_start(state: Any, x0: Any, algorithm: Any) -> None:
+    """Refuse two starts, a state that is none, or one without its constants."""
     if state is not None and x0 is not None:
         raise InputError(
             "`state` and `x0` are both given; a run starts at one of them."
@@ -50,6 +51,12 @@ def require_start(state: Any, x0: Any) -> None:
     if state is not None and not (hasattr(state, "k") and hasattr(state, "x")):
         raise InputError(
             f"`state` is a {type(state).__name__}. Give the `state` of a result."
+        )
+    missing = getattr(algorithm, "missing", ())
+    if state is not None and missing:
+        raise InputError(
+            f"`state` was made with a `{missing[0]}` that `{type(algorithm).__name__}` "
+            "does not have. Go on from the result itself, or give `result.algorithm`."
         )
 
 
@@ -76,11 +83,21 @@ def require_metrics(target: Any, own: Mapping[str, Metric]) -> None:
 
 
 def require_evaluation(
-    evaluation: str, target: Mapping[str, float], own: Mapping[str, Metric]
+    evaluation: str,
+    target: Mapping[str, float],
+    own: Mapping[str, Metric],
+    monitor: str | None,
 ) -> None:
     """Refuse an unknown way to evaluate, or numbers of all agents without a mean."""
     if evaluation not in EVALUATIONS:
         raise unknown("evaluation", evaluation, EVALUATIONS)
+    if monitor not in {None, *MONITORS}:
+        raise unknown("monitor", monitor, MONITORS)
+    if monitor is not None and evaluation == "local":
+        raise InputError(
+            f"the monitor `{monitor}` sums over all agents, but `evaluation` is "
+            "`local`: leave one of them out."
+        )
     if evaluation == "local" and (target or own):
         raise InputError(
             "`evaluation` is `local`, so no number of the whole network is known: "

@@ -23,6 +23,7 @@ from proxmesh.experiment.config import (
     flattened,
     without_empty,
 )
+from proxmesh.experiment.joining import initial_rows, roots_rows
 from proxmesh.experiment.results import Result
 from proxmesh.experiment.runner import DEFAULT_EVALUATIONS, Observer, solve
 from proxmesh.graphs import CONSTRUCTORS, Graph, make
@@ -34,6 +35,7 @@ from proxmesh.problems.datasets import DATASETS, Dataset, load
 from proxmesh.problems.models import MODELS
 from proxmesh.problems.regularizers import REGULARIZERS
 from proxmesh.problems.sampling import derived_seed
+from proxmesh.theory import Settled, settled
 from proxmesh.types import World
 
 __all__ = ["Job", "assemble", "build_algorithm", "build_graph"]
@@ -55,12 +57,38 @@ class Job:
     algorithm: Any
     graph: Graph
     world: World
-    config: dict[str, Any]  # complete: reruns the run exactly
+    config: dict[str, Any]  # complete once settled: reruns the run exactly
+    found: Settled | None = None  # what was measured to find the constants
+
+    def settled(self, *, always: bool = False) -> "Job":
+        """Find the constants that were left out, and write them into the config.
+
+        `always`: measure the curvature of the losses even if none was.
+        """
+        if self.found is not None:
+            return self
+        torch.set_num_threads(self.config["run"]["threads"])
+        init = self.config["model"]["init"]
+        rows = initial_rows(self.problem, init)
+        if init == "same":
+            rows = roots_rows(rows, self.world)
+        found = settled(
+            self.algorithm, self.problem, self.world, self.graph, rows, always=always
+        )
+        config = {**self.config, "run": dict(self.config["run"])}
+        config["algorithm"] |= dataclasses.asdict(found.algorithm)
+        if found.automatic:
+            config["run"]["automatic"] = list(found.automatic)
+        return dataclasses.replace(
+            self, algorithm=found.algorithm, config=config, found=found
+        )
 
     def run(
         self, out: Any = None, force: bool = False, observer: Observer | None = None
     ) -> Result:
         """Start it."""
+        if self.found is None:
+            return self.settled().run(out, force, observer)
         settings = self.config["run"]
         torch.set_num_threads(settings["threads"])
         return solve(
@@ -74,6 +102,7 @@ class Job:
             eval_every=settings["eval_every"],
             target=settings["target"],
             kkt=settings["kkt"],
+            monitor=settings["monitor"],
             compile=settings["compile"] == "on",
             observer=observer,
             out=out,

@@ -148,8 +148,10 @@ def require_same(errand: Errand) -> None:
     """Refuse a folder whose run is not the one that was asked for."""
     there = flattened(tomllib.loads((errand.folder / "config.toml").read_text()))
     asked = flattened(tomllib.loads(tomli_w.dumps(errand.config)))
-    for key in sorted({*there, *asked}):
-        if there.get(key) != asked.get(key) and key not in NOT_THE_RESULT:
+    found = {f"algorithm.{name}" for name in there.get("run.automatic", ())}
+    ignored = {*NOT_THE_RESULT, "run.automatic", *(found - set(asked))}
+    for key in sorted({*there, *asked} - ignored):
+        if there.get(key) != asked.get(key):
             raise InputError(
                 f"folder `{errand.folder}` holds another run: its `{key}` is "
                 f"{there.get(key)!r}, asked for is {asked.get(key)!r}. Choose another "

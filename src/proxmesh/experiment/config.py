@@ -46,10 +46,12 @@ NOT_THE_RESULT = (  # where and how fast a run is computed
 )
 NOT_THE_TASK = (  # and how long, how closely and on what
     *NOT_THE_RESULT,
+    "run.automatic",
     "run.device",
     "run.eval",
     "run.eval_every",
     "run.kkt",
+    "run.monitor",
     "run.steps",
     "run.target",
 )
@@ -133,6 +135,7 @@ class RunSection(Closed):
     eval: Literal["mean", "local"] = "mean"
     target: dict[str, float] = {}
     kkt: bool = True
+    monitor: Literal["theory"] | None = None
     engine: str = "auto"
     timeout: Annotated[FiniteFloat, Field(gt=0)] = 60.0
     compile: Literal["auto", "on", "off"] = "auto"
@@ -141,6 +144,7 @@ class RunSection(Closed):
     device: str = "cpu"
     vectorize: Literal["auto", "vmap", "channels", True, False] = "auto"
     paired: Literal["auto", True, False] = "auto"
+    automatic: list[str] = []  # constants in `algorithm` that were found, not given
 
 
 class Config(Closed):
@@ -239,7 +243,7 @@ def without_empty(config: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: without_empty(value) if isinstance(value, Mapping) else value
         for key, value in config.items()
-        if value is not None and value != {}
+        if value is not None and value not in ({}, [])
     }
 
 

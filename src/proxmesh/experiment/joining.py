@@ -1,22 +1,26 @@
 """Join the network: meet the other ranks, take our agents' part, start alike."""
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from proxmesh.errors import InputError, LostRankError
+from proxmesh.graphs import Graph, from_networkx
 from proxmesh.network import connect
 from proxmesh.types import World
 
 __all__ = [
     "facts_of",
+    "graph_of",
     "initial_rows",
     "joined",
     "local_part",
     "roots_rows",
     "telling",
+    "with_constants_of",
 ]
 
 
@@ -33,6 +37,19 @@ def joined(
     like = problem if rows is None else rows
     dtype, device = getattr(like, "dtype", None), getattr(like, "device", None)
     return connect(graph, engine, dtype=dtype, device=device, timeout=timeout)
+
+
+def graph_of(graph: Any) -> Graph:
+    """The topology as ours, where it came from networkx."""
+    return graph if isinstance(graph, Graph) else from_networkx(graph)
+
+
+def with_constants_of(made: Any, algorithm: Any) -> Any:
+    """The algorithm with what an earlier run of the same kind has found."""
+    missing = getattr(algorithm, "missing", ())
+    if type(made) is not type(algorithm) or not missing:
+        return algorithm
+    return dataclasses.replace(algorithm, **{n: getattr(made, n) for n in missing})
 
 
 def local_part(problem: Any, world: World) -> Any:

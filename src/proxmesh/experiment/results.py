@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from proxmesh.errors import InputError
 from proxmesh.experiment.config import without_empty
 from proxmesh.metrics import COLUMNS
+from proxmesh.theory import Monitor
 
 __all__ = ["Outcome", "Result", "RunFolder", "machine", "table"]
 
@@ -50,6 +51,8 @@ class Result:
     problem: Any
     means: Mapping[str, Tensor] = field(repr=False)  # averages over agents, [p] each
     compiled: bool = False  # whether its steps were; going on from it does the same
+    algorithm: Any = None  # with every constant that was in force
+    monitor: Monitor | None = None  # what it saw, if the run had one
 
     @property
     def final(self) -> dict[str, float]:
@@ -114,7 +117,14 @@ class RunFolder:
 
     HOLDS_A_RUN = ("config.toml", "history.csv", "summary.json")
     FAILURE = "failed.txt"
-    ALSO = ("model.safetensors", "sparse_model.safetensors", "curves.png", FAILURE)
+    ALSO = (
+        "model.safetensors",
+        "sparse_model.safetensors",
+        "curves.png",
+        "theory.csv",
+        "theory.png",
+        FAILURE,
+    )
 
     @staticmethod
     def require_free(path: Path, force: bool = False) -> None:
@@ -184,6 +194,9 @@ class RunFolder:
             self._write_agents(result)
         else:
             result.history.to_csv(self.path / "history.csv", index=False)
+        if result.monitor is not None and summary:
+            seen = pd.DataFrame(result.monitor.rows)
+            seen.to_csv(self.path / "theory.csv", index=False)
         for name in ("model", "sparse_model"):
             module = getattr(result, name)
             if module is not None:

@@ -31,11 +31,13 @@ from proxmesh.experiment.compiling import CompiledStep, compiled, pays_off
 from proxmesh.experiment.divergence import BLOW_UP, is_sound, post_mortem
 from proxmesh.experiment.joining import (
     facts_of,
+    graph_of,
     initial_rows,
     joined,
     local_part,
     roots_rows,
     telling,
+    with_constants_of,
 )
 from proxmesh.experiment.keeping import LastGood
 from proxmesh.experiment.ledger import Ledger
@@ -45,6 +47,7 @@ from proxmesh.experiment.results import Outcome, Result, RunFolder, ordered, tab
 from proxmesh.graphs import Graph
 from proxmesh.metrics import HIGHER_IS_BETTER, Metric, measure, measure_alone
 from proxmesh.network import TIMEOUT
+from proxmesh.theory import Monitor, settled
 from proxmesh.types import Algorithm, Problem, World
 
 __all__ = ["Callback", "Observer", "solve"]
@@ -94,6 +97,7 @@ def solve(
     target: Mapping[str, float] | None = None,
     metrics: Mapping[str, Metric] | None = None,
     kkt: bool = True,
+    monitor: Literal["theory"] | None = None,
     callbacks: Sequence[Callback] = (),
     observer: Observer | None = None,
     compile: bool | Literal["auto"] = "auto",  # noqa: A002 - torch's own word for it
@@ -111,7 +115,8 @@ def solve(
         Iterations to make; with `state`, further ones.
     state
         Where to go on from: an earlier result, or its `state`. Counts of gradients
-        and traffic go on, the clock starts anew.
+        and traffic go on, the clock starts anew. Constants that were found stay with
+        the result; with a bare state give ``result.algorithm``.
     x0, init
         Initial rows, or how the problem makes them: ``"same"`` or ``"different"``.
     engine, timeout
@@ -131,6 +136,9 @@ def solve(
         the column is the mean of what the agents' processes find.
     kkt
         Evaluate the KKT residual too, one more pass over the training data.
+    monitor
+        ``"theory"``: at every evaluation but the first also the quantities of the
+        paper's analysis, and whether its inequalities hold; in ``result.monitor``.
     callbacks, observer
         ``callback(row, state)`` is called after every evaluation but the first; when
         one returns True the run stops with the outcome `target reached`. The observer
@@ -147,7 +155,8 @@ def solve(
     Returns
     -------
     Result
-        ``history``, ``outcome``, ``message``, ``model``, ``sparse_model``, ``state``.
+        ``history``, ``outcome``, ``message``, ``model``, ``sparse_model``, ``state``,
+        and ``algorithm`` with the constants that were in force.
 
     Examples
     --------
@@ -166,14 +175,15 @@ def solve(
     every = max(1, steps // DEFAULT_EVALUATIONS) if eval_every is None else eval_every
     if isinstance(state, Result):
         compile = state.compiled if compile == "auto" else compile  # noqa: A001
+        algorithm = with_constants_of(state.algorithm, algorithm)
         state = state.state
     if compile not in {True, False, "auto"}:
         raise unknown("value", compile, ["True", "False", "auto"], "`compile`")
-    require_start(state, x0)
+    require_start(state, x0, algorithm)
     require_callable(metrics or {}, callbacks)
     require_parts(problem, algorithm)
     require_metrics(target or {}, metrics or {})
-    require_evaluation(evaluation, target or {}, metrics or {})
+    require_evaluation(evaluation, target or {}, metrics or {}, monitor)
     rows = x0 if state is None else state.x
     world = joined(problem, graph, engine, rows, timeout)
     with telling(world):
@@ -194,6 +204,7 @@ def solve(
                 "evaluation": evaluation,
                 "target": str(dict(target or {})),
                 "kkt": str(kkt),
+                "monitor": str(monitor),
                 "metrics": str(sorted(metrics or {})),
                 "number of callbacks": str(len(callbacks)),
             }
@@ -201,6 +212,8 @@ def solve(
         if rows is None and init == "same":
             start = roots_rows(start, world)
         if state is None:
+            found = settled(algorithm, problem, world, graph_of(graph), start)
+            algorithm = found.algorithm
             state = algorithm.init(start, problem, world)
         del start
         reuse_large_blocks(state.x)
@@ -230,6 +243,7 @@ def solve(
             target=target or {},
             own=metrics or {},
             kkt=kkt,
+            monitor=_monitor(monitor, algorithm, problem, world, graph),
             callbacks=callbacks,
             observer=observer,
             folder=None if out is None else Path(out),
@@ -281,6 +295,7 @@ class _Run:
     target: Mapping[str, float]
     own: Mapping[str, Metric]
     kkt: bool
+    monitor: Monitor | None
     callbacks: Sequence[Callback]
     observer: Observer | None
     folder: Path | None
@@ -322,6 +337,8 @@ class _Run:
                 if not self._evaluate(state):
                     return self._diverged(good.get(), k)
                 good.keep(state)
+                if self.monitor is not None:
+                    self.monitor.look(state)
                 reason = self._reason_to_stop(state)
                 if reason:
                     return self._result(Outcome.TARGET_REACHED, reason, state)
@@ -440,6 +457,8 @@ class _Run:
             state=state,
             problem=self.problem,
             compiled=self.compiled,
+            algorithm=self.algorithm,
+            monitor=self.monitor,
             means=self._means(state),
         )
         if self.run_folder is not None:
@@ -454,6 +473,15 @@ class _Run:
             for name in ("x", "sparse")
             if hasattr(state, name)
         }
+
+
+def _monitor(
+    wanted: str | None, algorithm: Any, problem: Any, world: World, graph: Any
+) -> Monitor | None:
+    """Who watches the theory, if anybody does."""
+    if wanted is None:
+        return None
+    return Monitor(algorithm, problem, world, graph_of(graph))
 
 
 def _compiled(

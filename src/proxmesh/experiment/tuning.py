@@ -63,6 +63,7 @@ class Search:
     study: Any
     size: int  # trials to make
     begins_with_defaults: bool
+    automatic: bool  # the defaults are found for each run, and no point of the space
     trials: list[dict[str, Any]] = field(default_factory=list)
     _open: dict[str, tuple[Any, dict[str, Any]]] = field(default_factory=dict)
 
@@ -74,10 +75,12 @@ class Search:
     def next(self) -> Errand | None:
         """The next trial that is not in the folder already; None when all are made."""
         while len(self.trials) < self.size:
-            trial = self._asked()
-            options = self.space.options(trial.params)
-            folder = self.folder / f"trial-{trial.number:02d}"
-            name = f"{self.label} trial {trial.number}"
+            trial = None if self._own_turn() else self._asked()
+            options = self.space.options(trial.params) if trial else {}
+            name, folder = f"{self.label} automatic", self.folder / "automatic"
+            if trial is not None:
+                name = f"{self.label} trial {trial.number}"
+                folder = self.folder / f"trial-{trial.number:02d}"
             try:
                 errand = Errand(name, self._config(options), folder)
             except InputError as error:  # values that the method refuses
@@ -107,12 +110,22 @@ class Search:
     @property
     def best(self) -> tuple[dict[str, Any], float]:
         """The options that reached the least, and what they reached."""
+        searched = [t for t in self.study.trials if t.value is not None]
+        least = min((t.value for t in searched), default=math.inf)
+        own = self.defaults if self.automatic else None
+        if own is not None and own <= least:
+            return {}, own  # no constant given: the automatic ones
         return self.space.options(self.study.best_params), self.study.best_value
 
     @property
     def found(self) -> bool:
         """Whether a trial came to a number."""
-        return math.isfinite(self.study.best_value)
+        return math.isfinite(self.best[1])
+
+    def _own_turn(self) -> bool:
+        """Whether the method's automatic constants are to be tried next."""
+        tried = any(trial is None for trial, _ in self._open.values())
+        return self.automatic and not self.trials and not tried
 
     @property
     def defaults(self) -> float | None:
@@ -151,11 +164,12 @@ class Search:
         steps: int,
         message: str,
     ) -> None:
-        self.study.tell(trial, value)
+        if trial is not None:
+            self.study.tell(trial, value)
         self.trials.append(
             {
                 "method": self.label,
-                "trial": trial.number,
+                "trial": "automatic" if trial is None else trial.number,
                 "outcome": outcome,
                 "steps": steps,
                 self.budget.objective: value,
@@ -191,10 +205,12 @@ def searches(
         )
         study = optuna.create_study(sampler=sampler)
         config = run_config(task, {"name": label}, task["seed"])
-        own = space.point(build_algorithm(Config.model_validate(config)))
+        method = build_algorithm(Config.model_validate(config))
+        automatic = bool(getattr(method, "missing", ()))
+        own = None if automatic else space.point(method)
         points = [] if own is None else [own]
         if budget.sampler == "grid":
-            points += space.grid(budget.trials - len(points))
+            points += space.grid(budget.trials - len(points) - automatic)
         for point in points:
             study.enqueue_trial(point)
         search = Search(
@@ -204,8 +220,9 @@ def searches(
             shard_size=shard_size,
             folder=out / label,
             study=study,
-            size=budget.trials if budget.sampler == "tpe" else len(points),
-            begins_with_defaults=own is not None,
+            size=budget.trials if budget.sampler == "tpe" else len(points) + automatic,
+            begins_with_defaults=automatic or own is not None,
+            automatic=automatic,
         )
         search._config(space.options(own or space.grid(1)[0]))  # wrong budgets now
         found.append(search)

@@ -220,6 +220,16 @@ class LearningProblem:
         both = self.stacked.grads(torch.cat([x, x_old]), batch.doubled())
         return both[: len(x)], both[len(x) :]
 
+    def hvp(self, x: Tensor, u: Tensor, batch: Samples) -> Tensor:
+        """Row i: Hessian of the mean loss at x_i on the batch, times u_i."""
+        width = batch.targets.shape[1]
+        out = torch.zeros_like(x)
+        for part in self._chunks(len(x), batch):
+            for piece in self._columns(batch.at(part)):
+                share = piece.targets.shape[1] / width
+                out[part] += self.stacked.products(x[part], u[part], piece) * share
+        return out
+
     def prox(self, z: Tensor, step: Tensor | float) -> Tensor:
         """Row-wise prox of ``step * h``."""
         result: Tensor = self.regularizer.prox(z, step)

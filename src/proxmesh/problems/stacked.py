@@ -51,6 +51,23 @@ class StackedModel:
         one = grad(self._value)
         return torch.stack([one(*each) for each in _by_agent(x, batch)])
 
+    def products(self, x: Tensor, u: Tensor, batch: Samples) -> Tensor:
+        """Row i: Hessian of the mean loss at x_i on its part of the batch, times u_i.
+
+        By differentiating ``<gradient, u>``, with torch's own batching rules.
+        """
+        with torch.enable_grad():
+            rows = x.detach().requires_grad_(True)
+            if self.way == "loop":
+                values = [self._value(*each) for each in _by_agent(rows, batch)]
+                total = torch.stack(values).sum()
+            else:
+                total = vmap(self._value)(rows, batch.inputs, batch.targets).sum()
+            (gradient,) = torch.autograd.grad(total, rows, create_graph=True)
+            if not gradient.requires_grad:  # the loss is linear
+                return torch.zeros_like(x)
+            return torch.autograd.grad(gradient, rows, u, materialize_grads=True)[0]
+
     def measures(self, x: Tensor, batch: Samples) -> tuple[Tensor, Tensor, Tensor]:
         """Gradients, losses and shares of correct labels, row by row."""
         if self.way != "loop":

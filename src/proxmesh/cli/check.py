@@ -1,0 +1,121 @@
+"""`proxmesh check`: will it diverge? Before a run, and without one."""
+
+import dataclasses
+import json
+import math
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from proxmesh.cli.console import console, show_notices
+from proxmesh.cli.options import TaskOptions, describes_a_task
+from proxmesh.errors import InputError
+
+if TYPE_CHECKING:
+    from proxmesh.experiment.assemble import Job
+    from proxmesh.theory import Certificate
+
+__all__ = ["check", "verdict_of"]
+
+COLORS = {"stable": "green", "unstable": "red", "not certified": "yellow"}
+EXIT_CODES = {"stable": 0, "not certified": 0, "unstable": 4}
+
+
+@describes_a_task("target", "eval", "eval_every", "compile", "monitor")
+def check(
+    task: TaskOptions,
+    algorithm: Annotated[str | None, typer.Option(help="Method [hsm-admm].")] = None,
+    smoothness: Annotated[
+        float | None,
+        typer.Option(help="Largest curvature of the losses [measured on the data]."),
+    ] = None,
+    curvature: Annotated[
+        float | None,
+        typer.Option(help="Lowest curvature of the losses [measured, or 0]."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False,
+) -> int:
+    """Certify constants on a graph before a run: stable, unstable, not certified."""
+    show_notices()
+    from proxmesh.experiment.assemble import assemble, build_algorithm, build_graph
+    from proxmesh.theory import certify
+
+    config = task.config({"algorithm.name": algorithm})
+    if smoothness is not None:  # a question about graph and constants: no data needed
+        with config.building("algorithm"):
+            method = build_algorithm(config)
+        with config.building("graph"):
+            graph = build_graph(config)
+        found = certify(
+            method, graph, smoothness, curvature=curvature, steps=config.run.steps
+        )
+        measured = ""
+    elif curvature is not None:
+        raise InputError(
+            "`--curvature` goes with `--smoothness`. Give both, or none to have them "
+            "measured."
+        )
+    else:
+        job = assemble(config).settled(always=True)
+        certificate = verdict_of(job)
+        if certificate is None:
+            raise InputError(
+                f"`proxmesh check` knows HSM-ADMM, got `{config.algorithm.name}`, "
+                "which has no certificate."
+            )
+        found, measured = certificate, str(job.found)
+    if as_json:
+        console.print_json(json.dumps(_finite(dataclasses.asdict(found))))
+    else:
+        _print(found, measured)
+    return EXIT_CODES[found.verdict]
+
+
+def verdict_of(job: "Job") -> "Certificate | None":
+    """The certificate of a settled job, from the curvature over the whole network."""
+    from proxmesh.algorithms import HSMADMM
+    from proxmesh.theory import certify
+
+    if not isinstance(job.algorithm, HSMADMM) or job.found is None:
+        return None
+    return certify(
+        job.algorithm,
+        job.graph,
+        job.found.upper,
+        curvature=job.found.lower,
+        steps=job.config["run"]["steps"],
+    )
+
+
+def _print(found: "Certificate", measured: str) -> None:
+    if measured:
+        console.print(measured)
+    shown = {
+        "graph": found.graph,
+        "c_eta / c_rho": f"{found.ratio:.4g}",
+        "threshold, h = 0": f"{found.threshold_smooth:.4g}",
+        "threshold, worst prox": f"{found.threshold:.4g}",
+        "enough on every graph": f"{found.graph_free:g}",
+        "smoothness": f"{found.smoothness:.3g}",
+        "lowest curvature": f"{found.curvature:.3g}",
+        "margin": f"{found.margin:.3g}, least at k = {found.worst_k:g}",
+        "certified from k": "never"
+        if found.certified_from is None
+        else f"{found.certified_from:,}",
+        "least stable c_eta": f"{found.stable_c_eta:.4g}",
+        "contraction": f"{found.contraction:.4f} of the disagreement an iteration",
+        "gain over one step for all": f"{found.gain:.2f} x, predicted",
+    }
+    for name, value in shown.items():
+        console.print(f"{name:28}{value}", highlight=False)
+    color = COLORS[found.verdict]
+    words = str(found).removeprefix(found.verdict)
+    console.print(f"[{color}]{found.verdict}[/]{words}", highlight=False)
+
+
+def _finite(tree: dict[str, object]) -> dict[str, object]:
+    """JSON has no infinity."""
+    return {
+        name: None if isinstance(value, float) and math.isinf(value) else value
+        for name, value in tree.items()
+    }

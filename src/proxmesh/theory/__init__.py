@@ -1,0 +1,17 @@
+"""Theory that computes: certificates, automatic constants, monitors."""
+
+from proxmesh.theory.automatic import Settled, settled
+from proxmesh.theory.certificate import Certificate, certify
+from proxmesh.theory.monitor import Inequality, Monitor
+from proxmesh.theory.smoothness import Smoothness, estimate_smoothness
+
+__all__ = [
+    "Certificate",
+    "Inequality",
+    "Monitor",
+    "Settled",
+    "Smoothness",
+    "certify",
+    "estimate_smoothness",
+    "settled",
+]

@@ -1,0 +1,179 @@
+"""Which c_rho, c_eta, c_a? Constants from the curvature of the losses and the graph.
+
+The step is ``eta_i = c_eta (d_i + 1) k^(1/3) + L`` with L the smoothness of the losses:
+stable on every graph from the first iteration on (docs/theory.md), and long, since L
+does not grow. The penalty is as small as holds the agents together.
+"""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from proxmesh.algorithms import HSMADMM
+from proxmesh.errors import InputError
+from proxmesh.graphs import Graph
+from proxmesh.theory.smoothness import STREAM, Smoothness, estimate_smoothness
+from proxmesh.theory.spectra import Spectra, Vector
+from proxmesh.types import World
+
+__all__ = ["Settled", "settled", "settled_for"]
+
+RATIO = 1.6  # c_eta / c_rho: stable on every graph, with a little to spare
+SHARE_OF_UPPER = 0.05  # of the largest curvature that the penalty takes
+SHARE_OF_LOWER = 0.2  # of the negative curvature
+SHARE_APART = 0.25  # of the negative curvature, where agents pull apart
+HELD_BY_NEIGHBORS = 0.07  # of the same, by the connectivity of the graph
+STIFFEST = 4.0  # penalty by curvature, on networks that hardly hang together
+SLOW_MODE = 0.3  # a slower network gets a stiffer penalty
+PAPERS_RULE = 1.6  # without L in the step, the penalty alone must keep it short
+LEAST_MOMENTUM = 0.5
+MOMENTUM_OF_NOISE = 0.04
+MOST_MOMENTUM = 10.0
+SAMPLES = 256  # of an agent, for its first gradient
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """An algorithm with all its constants, and what was measured to find them."""
+
+    algorithm: Any
+    automatic: tuple[str, ...] = ()  # names of the constants that were found
+    smoothness: Smoothness | None = None  # of the local agents
+    upper: float = 0.0  # over the whole network
+    lower: float = 0.0
+
+    def __str__(self) -> str:
+        values = [f"{n} {getattr(self.algorithm, n):.3g}" for n in self.automatic]
+        measured = str(self.smoothness)
+        return f"{', '.join(values)} from {measured}" if values else measured
+
+
+def settled(
+    algorithm: Any,
+    problem: Any,
+    world: World,
+    graph: Graph,
+    x: Tensor,
+    *,
+    always: bool = False,
+) -> Settled:
+    """Find the constants that were left out; given ones stay as they are.
+
+    Every agent looks at its own loss at its own row of x. What is global are reductions
+    before the run, of the mean gradient and of four numbers: c_rho must be the same at
+    both ends of every edge.
+
+    Parameters
+    ----------
+    algorithm, problem, world, graph, x
+        Of the run, before its first iteration.
+    always
+        Measure the curvature even if no constant is missing.
+    """
+    if not isinstance(algorithm, HSMADMM) or not (always or algorithm.missing):
+        return Settled(algorithm)
+    found = estimate_smoothness(problem, x)
+    weight = _weight(algorithm, world.degree[:, 0], world.max_degree)
+    pull = _pull(problem, world, x) if algorithm.missing else 0.0
+    numbers = torch.stack([found.upper, -found.lower, found.noise / weight], dim=1)
+    upper, down, noise = world.reduce(numbers.to(x.device), "max").tolist()
+    asked = _demand(found.upper, found.lower, pull) / weight
+    demand = world.reduce(asked.to(x.device), "mean").item()
+    if demand == 0:  # flat at the start: no scale to go by
+        upper, demand = 1.0, SHARE_OF_UPPER / world.max_degree
+    known = _Known(upper, max(down, 0.0), demand, noise, pull)
+    filled = _filled(algorithm, known, graph)
+    return Settled(filled, algorithm.missing, found, upper, -down)
+
+
+def settled_for(
+    algorithm: HSMADMM, graph: Graph, upper: Vector, lower: Vector
+) -> HSMADMM:
+    """Fill in what is missing for given curvatures of every agent, data alike."""
+    if not algorithm.missing:
+        return algorithm
+    if not (upper > 0).any():
+        raise InputError(
+            "certify: the constants of `HSMADMM()` follow from the smoothness of the "
+            "losses, which is 0. Give `smoothness`, or c_rho and c_eta."
+        )
+    weight = _weight(algorithm, graph.degrees, graph.max_degree)
+    demand = float((_demand(upper, lower, 0.0) / weight).mean())
+    negative = float(np.maximum(-lower, 0).max())
+    known = _Known(float(upper.max()), negative, demand, 0.0, 0.0)
+    return _filled(algorithm, known, graph)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the whole network knows."""
+
+    upper: float  # largest curvature
+    negative: float  # how far a loss curves down
+    demand: float  # what agents ask of the penalty, by their degree + 1, on average
+    noise: float  # of the curvature on a minibatch, by the degree + 1, at most
+    pull: float  # share of the gradients in which the agents disagree
+
+
+def _filled(algorithm: HSMADMM, known: _Known, graph: Graph) -> HSMADMM:
+    """The rule, for every constant that is missing."""
+    c_rho, c_eta, smoothness = algorithm.c_rho, algorithm.c_eta, algorithm.smoothness
+    if smoothness is None:
+        smoothness = known.upper
+    if c_rho is None and c_eta is not None:
+        c_rho = c_eta / RATIO
+    if c_rho is None:
+        weight = _weight(algorithm, graph.degrees, graph.max_degree)
+        c_rho = _penalty(known, graph, weight)
+        c_rho *= PAPERS_RULE if smoothness == 0 else 1.0
+    if c_eta is None:
+        c_eta = RATIO * c_rho
+    c_a = MOMENTUM_OF_NOISE * (known.noise / c_eta) ** 2
+    c_a = min(max(c_a, LEAST_MOMENTUM), MOST_MOMENTUM)
+    values = {"c_rho": c_rho, "c_eta": c_eta, "c_a": c_a, "smoothness": smoothness}
+    found: Any = {name: _rounded(values[name]) for name in algorithm.missing}
+    return dataclasses.replace(algorithm, **found)
+
+
+def _penalty(known: _Known, graph: Graph, weight: Any) -> float:
+    """c_rho: enough for the step, for the network's slowest mode, for pulling apart."""
+    slowest = Spectra(graph).slowest(np.asarray(weight, float))
+    stiff = known.demand * max(1.0, SLOW_MODE / slowest) ** 0.5
+    apart = known.pull * known.negative / graph.algebraic_connectivity
+    held = HELD_BY_NEIGHBORS * apart
+    ceiling = STIFFEST * (known.upper + known.negative)  # or steps hardly move
+    penalty: float = min(max(stiff, held), max(ceiling, known.demand))
+    return penalty
+
+
+def _demand(upper: Any, lower: Any, pull: float) -> Any:
+    """What the curvature of a loss asks of the penalty."""
+    share = SHARE_OF_LOWER + SHARE_APART * pull
+    return SHARE_OF_UPPER * upper + share * (abs(lower) - lower) / 2
+
+
+def _weight(algorithm: HSMADMM, degree: Any, largest: int) -> Any:
+    """d_i + 1, with the degree that the step uses."""
+    if algorithm.assumed_degree is not None:
+        return 0 * degree + (algorithm.assumed_degree + 1.0)
+    return (degree if algorithm.heterogeneous else 0 * degree + largest) + 1.0
+
+
+def _pull(problem: Any, world: World, x: Tensor) -> float:
+    """Share of the first gradients, squared, in which the agents disagree."""
+    gradient = problem.grad(x, problem.sample(0, size=SAMPLES, stream=STREAM))
+    mean = world.reduce(gradient, "mean")
+    apart = float(world.reduce((gradient - mean).square().sum(1), "mean"))
+    total = apart + mean.square().sum().item()
+    return apart / total if total > 0 else 0.0
+
+
+def _rounded(value: float) -> float:
+    """Four digits: what is written down is what is run with."""
+    return float(f"{value:.4g}")

@@ -1,0 +1,314 @@
+"""Will it diverge? The stability of HSM-ADMM on one graph, in closed form.
+
+On a quadratic loss with Hessian H and a prox of slope between 0 and 1, an iteration
+with step matrix Q and penalty rho is stable if ``Q > H/2 + 3/4 rho (L + I)`` and
+``H + rho L`` is positive definite (docs/theory.md derives it). Both sides are affine in
+``t = (k + k0)^(1/3)``, so that two eigenvalue problems answer for every k.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, final
+
+import networkx as nx
+import numpy as np
+
+from proxmesh.algorithms import HSMADMM
+from proxmesh.algorithms.hsm_admm import GRAPH_FREE_RATIO
+from proxmesh.checks import require_whole
+from proxmesh.errors import InputError
+from proxmesh.graphs import Graph, from_networkx
+from proxmesh.theory.automatic import settled_for
+from proxmesh.theory.smoothness import Smoothness
+from proxmesh.theory.spectra import Spectra, Vector
+
+__all__ = ["Certificate", "Verdict", "certify"]
+
+Verdict: TypeAlias = Literal["stable", "unstable", "not certified"]
+
+LINEARIZED = 0.75
+"""How much of ``rho A'A`` a linearized step must cover (He, Ma, Yuan 2020)."""
+FOREVER = 10**18  # iterations after which nobody waits for a certificate
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What is known about a run before it starts; `str` gives it in one line."""
+
+    verdict: Verdict
+    reason: str
+    remedy: str  # the smallest change that makes it stable; empty if none is needed
+    graph: str
+    ratio: float  # c_eta / c_rho
+    threshold: float  # of the ratio on this graph for the worst prox, at smoothness 0
+    threshold_smooth: float  # the same for h = 0: below it every run blows up
+    graph_free: float  # a ratio that is stable on every graph
+    margin: float  # share of the step that is to spare where it is least
+    worst_k: float  # the iteration where that is; inf: in the limit
+    certified_from: int | None  # the iteration from which it holds; None: never
+    stable_c_eta: float  # the smallest c_eta that is stable from k = 1 on
+    contraction: float  # of the disagreement in an iteration, losses aside
+    gain: float  # predicted speed of own degrees over the largest degree for all
+    smoothness: float  # the largest upper curvature of an agent's loss
+    curvature: float  # the lowest
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, [f"{self.verdict}: {self.reason}.", self.remedy]))
+
+
+def certify(
+    algorithm: HSMADMM,
+    graph: "Graph | nx.Graph[Any]",
+    smoothness: Any = 0.0,
+    *,
+    curvature: Any = None,
+    steps: int | None = None,
+) -> Certificate:
+    """Certify HSM-ADMM's constants on a graph.
+
+    Parameters
+    ----------
+    algorithm
+        With its constants; those left out are chosen for this graph and smoothness.
+    graph
+        Who talks to whom.
+    smoothness
+        Largest curvature of the losses: one number, one for each agent, or what
+        `estimate_smoothness` found, which has the lowest curvature too.
+    curvature
+        Lowest curvature of the losses, negative where they are not convex; 0 if not
+        given.
+    steps
+        Length of the run; without it the margin is taken over all k.
+
+    Examples
+    --------
+    >>> import proxmesh as pm
+    >>> found = certify(pm.HSMADMM(0.25, 0.5, 1.0), pm.graphs.ring(8))
+    >>> found.verdict, round(found.threshold, 3), round(found.threshold_smooth, 3)
+    ('stable', 1.25, 1.0)
+    >>> certify(pm.HSMADMM(0.25, 0.2, 1.0), pm.graphs.ring(8)).remedy
+    'Raise `c_eta` from 0.2 to 0.3126.'
+    """
+    if not isinstance(algorithm, HSMADMM):
+        raise InputError(
+            f"certify: `{type(algorithm).__name__}` has no certificate. It knows "
+            "HSMADMM."
+        )
+    require_whole("certify", 1, steps=steps)
+    graph = graph if isinstance(graph, Graph) else from_networkx(graph)
+    if isinstance(smoothness, Smoothness):
+        upper = _per_agent("smoothness", smoothness.upper, graph.n)
+        below = smoothness.lower if curvature is None else curvature
+    else:
+        upper = _per_agent("smoothness", smoothness, graph.n)
+        below = 0.0 if curvature is None else curvature
+    if (upper < 0).any():
+        raise InputError(
+            f"certify: `smoothness` must not be negative, got {upper.min():g}."
+        )
+    lower = np.minimum(_per_agent("curvature", below, graph.n), upper)
+    algorithm = settled_for(algorithm, graph, upper, lower)
+    return _Examined(algorithm, graph, upper, lower).certificate(steps)
+
+
+@final
+class _Examined:
+    """One algorithm on one graph under given curvatures."""
+
+    def __init__(
+        self, algorithm: HSMADMM, graph: Graph, upper: Vector, lower: Vector
+    ) -> None:
+        assert algorithm.c_rho is not None
+        assert algorithm.c_eta is not None
+        assert algorithm.smoothness is not None
+        self.algorithm, self.graph = algorithm, graph
+        self.upper, self.lower = upper, lower
+        self.c_rho, self.c_eta = algorithm.c_rho, algorithm.c_eta
+        self.offset = algorithm.smoothness
+        self.spectra = Spectra(graph)
+        self.degrees: Vector = graph.degrees + 1.0
+        self.weight: Vector
+        if algorithm.assumed_degree is not None:
+            self.weight = np.full(graph.n, algorithm.assumed_degree + 1.0)
+        elif algorithm.heterogeneous:
+            self.weight = self.degrees
+        else:
+            self.weight = np.full(graph.n, graph.max_degree + 1.0)
+
+    def certificate(self, steps: int | None) -> Certificate:
+        """Everything at once."""
+        ratio = self.c_eta / self.c_rho
+        smooth = LINEARIZED * self.spectra.largest(self.weight)
+        threshold = LINEARIZED * self.spectra.largest(self.weight, own=1.0)
+        first = self.margin(1)
+        last = 1 - threshold / ratio if steps is None else self.margin(steps)
+        since_step = self._first(lambda k: self.margin(k) > 0, ratio > threshold)
+        since_hold = self._first(self._is_held, self._can_be_held())
+        known = None not in {since_step, since_hold}
+        since = max(since_step or 1, since_hold or 1) if known else None
+        needed = self.needed(threshold)
+        verdict, reason, remedy = self._judged(
+            _Facts(ratio, threshold, smooth, first, since_step, since_hold, needed)
+        )
+        return Certificate(
+            verdict=verdict,
+            reason=reason,
+            remedy=remedy,
+            graph=str(self.graph),
+            ratio=ratio,
+            threshold=threshold,
+            threshold_smooth=smooth,
+            graph_free=GRAPH_FREE_RATIO,
+            margin=min(first, last),
+            worst_k=1 if first <= last else (math.inf if steps is None else steps),
+            certified_from=since,
+            stable_c_eta=needed,
+            contraction=self.contraction(ratio),
+            gain=self.gain(),
+            smoothness=float(self.upper.max()),
+            curvature=float(self.lower.min()),
+        )
+
+    def margin(self, k: int) -> float:
+        """``1 - lambda_max(Q^(-1/2) (H/2 + 3/4 rho (L + I)) Q^(-1/2))`` at k."""
+        t = (k + self.algorithm.k0) ** (1 / 3)
+        coupling = LINEARIZED * self.c_rho * t
+        step = self.c_eta * t * self.weight + self.offset
+        return 1 - self.spectra.largest(step, coupling, self.upper / 2 + coupling)
+
+    def needed(self, threshold: float) -> float:
+        """The smallest c_eta that is stable for the worst prox from k = 1 on."""
+        t = (1 + self.algorithm.k0) ** (1 / 3)
+        coupling = LINEARIZED * self.c_rho
+        own = coupling + (self.upper / 2 - self.offset) / t
+        at_first = self.spectra.largest(self.weight, coupling, own)
+        return max(at_first, threshold * self.c_rho)
+
+    def contraction(self, ratio: float) -> float:
+        """Decay of the disagreement in an iteration: the slowest of all modes."""
+        modes = (self.spectra.slowest(self.weight), self.spectra.largest(self.weight))
+        return max(_decay(mode / ratio) for mode in modes)
+
+    def gain(self) -> float:
+        """Speed with own degrees over that with the largest degree, each at its limit.
+
+        The mean of the models moves by 1 over the mean of eta_i.
+        """
+        own = self.spectra.largest(self.degrees)
+        alike = self.spectra.largest(np.ones(self.graph.n))
+        return alike / (own * float(self.degrees.mean()))
+
+    def _can_be_held(self) -> bool:
+        """Whether some penalty makes ``H + rho L`` positive definite."""
+        return bool((self.lower >= 0).all() or self.lower.sum() > 0)
+
+    def _is_held(self, k: int) -> bool:
+        """Whether the neighbors hold an agent where its own loss curves down."""
+        if (self.lower >= 0).all():
+            return True
+        rho = self.c_rho * (k + self.algorithm.k0) ** (1 / 3)
+        return self.spectra.smallest(rho, self.lower) > 0
+
+    def _first(self, holds: Callable[[int], bool], ever: bool) -> int | None:
+        """The first k of a property that stays once it is there."""
+        if not ever:
+            return None
+        if holds(1):
+            return 1
+        high = 2
+        while not holds(high):
+            high *= 2
+            if high > FOREVER:
+                return None
+        low = high // 2
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if holds(middle) else (middle, high)
+        return high
+
+    def _judged(self, facts: "_Facts") -> tuple[Verdict, str, str]:
+        """Verdict, reason and remedy."""
+        f, graph = facts, self.graph
+        remedy = f"Raise `c_eta` from {self.c_eta:.4g} to {_rounded_up(f.needed):g}."
+        steps = f"c_eta / c_rho = {f.ratio:.3g}"
+        if f.ratio < f.smooth:
+            where = f"{f.smooth:.3g}, where {graph} blows up"
+            return "unstable", f"{steps} is below {where}", remedy
+        if f.ratio <= f.threshold:
+            return (
+                "not certified",
+                f"{steps} is between {f.smooth:.3g} and {f.threshold:.3g}, where a "
+                f"prox can keep {graph} oscillating",
+                remedy,
+            )
+        if f.since_step != 1:
+            return (
+                "not certified",
+                f"the first steps are too long for smoothness {self.upper.max():.3g} "
+                f"(margin {f.first:.2g} at k = 1; they hold from k = {f.since_step:,} "
+                "on)",
+                remedy,
+            )
+        kept = f"{steps} is above {f.threshold:.3g} on {graph}, margin {f.first:.2g}"
+        if f.since_hold is None:
+            return (
+                "not certified",
+                f"the steps are stable ({kept}), but all losses may curve down "
+                f"together (by {-self.lower.mean():.2g} on average), which no penalty "
+                "holds",
+                "",
+            )
+        if f.since_hold != 1:
+            more = _rounded_up(self._growth(f.since_hold))
+            return (
+                "not certified",
+                f"the steps are stable ({kept}), but the penalty holds the lowest "
+                f"curvature {self.lower.min():.2g} only from k = {f.since_hold:,} on",
+                f"Raise `c_rho` and `c_eta` {more:g} times.",
+            )
+        return "stable", f"{kept} at k = 1", ""
+
+    def _growth(self, k: int) -> float:
+        """How much larger the penalty is at k than at 1."""
+        k0 = self.algorithm.k0
+        return float(((k + k0) / (1 + k0)) ** (1 / 3))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What a verdict rests on."""
+
+    ratio: float
+    threshold: float
+    smooth: float
+    first: float  # margin at k = 1
+    since_step: int | None  # k from which the steps are short enough
+    since_hold: int | None  # k from which the penalty holds the lowest curvature
+    needed: float  # c_eta
+
+
+def _decay(tau: float) -> float:
+    """Largest root of ``z^2 - 2 (1 - tau) z + (1 - tau)``, the mode nu = tau c."""
+    return math.sqrt(1 - tau) if tau <= 1 else (tau - 1) + math.sqrt(tau * (tau - 1))
+
+
+def _rounded_up(value: float) -> float:
+    """At least this much, with four digits and a hair to spare."""
+    digits = 3 - math.floor(math.log10(value))
+    return float(math.ceil(value * (1 + 1e-9) * 10**digits) / 10**digits)
+
+
+def _per_agent(name: str, values: Any, n: int) -> Vector:
+    given = np.asarray(values, float).reshape(-1)
+    if given.size not in {1, n}:
+        raise InputError(
+            f"certify: `{name}` has {given.size} values, but the graph has {n} agents. "
+            "Give one number, or one for each agent."
+        )
+    if not np.isfinite(given).all():
+        raise InputError(f"certify: `{name}` must be finite, got {given.max():g}.")
+    return np.broadcast_to(given, (n,)).astype(float)

@@ -1,0 +1,282 @@
+"""The quantities of the paper's analysis along a real run, and its inequalities.
+
+At every look two further iterations are made aside, so that three consecutive iterates
+are at hand; the run itself is not touched. Names follow arXiv:2603.07682: r is the
+residual of the constraints, lambda = (alpha, beta) the multipliers, E the error of the
+gradient estimate, ``S = Q - rho A'A``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from proxmesh.algorithms import HSMADMM
+from proxmesh.errors import InputError
+from proxmesh.graphs import Graph
+from proxmesh.metrics import kkt_residual
+from proxmesh.theory.smoothness import estimate_smoothness
+from proxmesh.theory.spectra import Spectra
+from proxmesh.types import World
+
+__all__ = ["INEQUALITIES", "Inequality", "Monitor"]
+
+RESAMPLED = 16  # minibatches over which Lemma 2's expectation is taken
+STREAM = 1000  # of the sampler: batches that no iteration draws
+THETA = 1.0  # the paper's theta, free above 0
+C_MU = 1.0  # and its c_mu
+C_ERR = 12 * (1 + 1 / THETA)
+
+INEQUALITIES: Mapping[str, tuple[str, str, str]] = {  # left and right column, words
+    "lemma 1's step": ("dual_change", "seen_by_A", "|dlambda|^2 <= |A' dlambda|^2"),
+    "lemma 1": ("dual_change", "lemma1_right", "|dlambda|^2 <= its bound"),
+    "lemma 2": ("lemma2_left", "lemma2_right", "E |E|^2 <= its bound"),
+    "lemma 3": ("lyapunov", "lemma3_right", "the Lyapunov function falls as claimed"),
+    "descent": ("lyapunov", "lyapunov_before", "the Lyapunov function falls"),
+}
+"""What is counted as held or violated: ``left <= right`` at every look."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Inequality:
+    """How often one of the paper's inequalities held along a run."""
+
+    name: str
+    meaning: str
+    held: int
+    violated: int
+
+    def __str__(self) -> str:
+        looks = self.held + self.violated
+        return f"{self.name}: held {self.held} of {looks} times ({self.meaning})"
+
+
+@final
+@dataclass(slots=True)
+class Monitor:
+    """Collects a row for every look at a state; every process calls it alike.
+
+    Parameters
+    ----------
+    algorithm, problem, world, graph
+        Of the run: HSM-ADMM with all its constants, this process's part of a problem
+        with `full_grad`, `value` and `penalty`.
+    """
+
+    algorithm: Any
+    problem: Any
+    world: World
+    graph: Graph
+    rows: list[dict[str, float]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.algorithm, HSMADMM):
+            raise InputError(
+                f"the monitor `theory` knows HSM-ADMM, got "
+                f"`{type(self.algorithm).__name__}`."
+            )
+        for name in ("full_grad", "value", "penalty"):
+            if not hasattr(self.problem, name):
+                raise InputError(
+                    f"the monitor `theory` needs `{name}`, which "
+                    f"`{type(self.problem).__name__}` does not have."
+                )
+
+    def look(self, state: Any) -> dict[str, float]:
+        """Add the row of a state."""
+        made = [state]
+        for _ in range(2):
+            made.append(self.algorithm.step(made[-1], self.problem, self.world))
+        exact = [self.problem.full_grad(s.x) for s in made]
+        errors = [
+            self._sum(s.v - g) for s, g in zip(made, exact, strict=True)
+        ]  # |E|^2 at the three iterates
+        smooth = estimate_smoothness(self.problem, state.x)
+        constant = self.world.reduce(smooth.mean_square, "max").item()
+        before, now = (
+            _Iterate(self, made[j], made[j + 1], errors[j : j + 2], constant)
+            for j in (0, 1)
+        )
+        row = {
+            "iteration": float(state.k) + 2,
+            "error": errors[2],
+            "step": now.step,
+            "residual": now.residual,
+            "dual_change": now.rho**2 * now.residual,
+            "seen_by_A": now.rho**2 * self._sum(now.adjoint_residual),
+            "lemma1_right": now.lemma1_right(before),
+            **self._lemma2(made[1], made[2], exact[2], errors[1], constant),
+            **now.lyapunov_terms(),
+            "lyapunov": now.lyapunov,
+            "lyapunov_before": before.lyapunov,
+            "smoothness": constant,
+        }
+        row["lemma3_right"] = before.lyapunov + now.lemma3_change(
+            before, row["gradient_noise"]
+        )
+        residual = kkt_residual(made[2], self.problem)
+        if residual is not None:
+            row["kkt"] = self.world.reduce(residual, "sum").item()
+        self.rows.append(row)
+        return row
+
+    def counts(self) -> list[Inequality]:
+        """Each inequality with how often it held."""
+        found = []
+        for name, (left, right, meaning) in INEQUALITIES.items():
+            held = sum(row[left] <= row[right] for row in self.rows)
+            found.append(Inequality(name, meaning, held, len(self.rows) - held))
+        return found
+
+    def _lemma2(
+        self, old: Any, new: Any, exact: Tensor, error: float, constant: float
+    ) -> dict[str, float]:
+        """Both sides of the recursion, averaged over resampled minibatches."""
+        a = self.algorithm.a(int(new.k) + 1)
+        squares, noises = [], []
+        for stream in range(STREAM, STREAM + RESAMPLED):
+            batch = self.problem.sample(new.k, stream=stream)
+            g, g_old = (self.problem.grad(s.x, batch) for s in (new, old))
+            squares.append(self._sum(g + (1 - a) * (old.v - g_old) - exact))
+            noises.append(self._sum(g - exact))
+        noise = float(np.mean(noises))
+        kept = float((1 - a) ** 2)
+        moved = 2 * constant**2 * self._sum(new.x - old.x)
+        return {
+            "lemma2_left": float(np.mean(squares)),
+            "lemma2_right": kept * (error + moved) + 2 * float(a) ** 2 * noise,
+            "gradient_noise": noise,
+        }
+
+    def _sum(self, rows: Tensor) -> float:
+        """Squared length over all agents of the network."""
+        total: float = self.world.reduce(rows.square().sum(1).double(), "sum").item()
+        return total
+
+
+@final
+class _Iterate:
+    """Iterate j with the one before it: x_j, y_j, lambda_j, made with rho_j and Q_j."""
+
+    def __init__(
+        self,
+        monitor: Monitor,
+        old: Any,
+        new: Any,
+        errors: list[float],
+        smoothness: float,
+    ) -> None:
+        self.monitor, self.new = monitor, new
+        self.error_before, self.error = errors
+        self.smoothness = smoothness
+        algorithm, world = monitor.algorithm, monitor.world
+        self.k = int(new.k)
+        self.rho = float(algorithm.rho(self.k))
+        self.later = float(self.k + 1 + algorithm.k0) ** (1 / 3)  # of iterate j + 1
+        self.eta = algorithm.inverse_step(self.k, world)
+        self.moved = new.x - old.x
+        self.step = monitor._sum(self.moved) ** 0.5
+        self.coupled = new.lx - old.lx + self.moved  # A'A dx
+        self.pulled = self.eta * self.moved - self.rho * self.coupled  # S dx
+        self.gap = new.x - new.y
+        self.adjoint_residual = new.lx + self.gap  # A'r
+        edges = world.reduce((new.x * new.lx).sum(1).double(), "sum").item()
+        self.residual = edges + monitor._sum(self.gap)
+        self.stiffness = self._norm_of_s()  # |S|
+
+    def lemma1_right(self, before: "_Iterate") -> float:
+        """The bound of Lemma 1."""
+        both = 1 + 1 / THETA
+        past = 2 * both * before.stiffness**2 + 4 * both * self.smoothness**2
+        noise = 8 * both * (self.error_before + before.error_before)
+        now = (1 + THETA) * self.monitor._sum(self.pulled)
+        bound: float = now + past * before.step**2 + noise
+        return bound
+
+    @property
+    def beta(self) -> float:
+        """The weight of |dx|^2 in the Lyapunov function, at its lower bound."""
+        c_rho: float = self.monitor.algorithm.rho.coefficient
+        stiffness = self.stiffness / self.rho * c_rho  # |C_eta - c_rho A'A|
+        found = 6 * stiffness**2 + 12 * self.smoothness**2
+        weight: float = (1 + 1 / THETA) * found / c_rho * self.later
+        return weight
+
+    @property
+    def gamma(self) -> float:
+        """1 / Gamma: the weight of |E|^2, the least for which C_E is positive."""
+        algorithm = self.monitor.algorithm
+        c_rho: float = algorithm.rho.coefficient
+        c_a: float = algorithm.a.coefficient
+        least = (1 / (2 * C_MU) + (12 * (1 + 1 / THETA) + C_ERR) / c_rho) / (2 * c_a)
+        weight: float = least * self.later
+        return weight
+
+    def lyapunov_terms(self) -> dict[str, float]:
+        """The four terms of the Lyapunov function."""
+        return {
+            "lagrangian": self._lagrangian(),
+            "error_term": self.gamma * self.error,
+            "past_error_term": C_ERR / self.rho * self.error_before,
+            "step_term": self.beta / 2 * self.step**2,
+        }
+
+    @property
+    def lyapunov(self) -> float:
+        """Their sum."""
+        return sum(self.lyapunov_terms().values())
+
+    def lemma3_change(self, before: "_Iterate", noise: float) -> float:
+        """What Lemma 3 allows the Lyapunov function to change by."""
+        monitor, a = self.monitor, float(self.monitor.algorithm.a(self.k + 1))
+        mu = C_MU * (self.rho / monitor.algorithm.rho.coefficient)
+        kept = (1 - a) ** 2 * self.gamma
+        own = mu / 2 + self.beta / 2 + self.smoothness / 2
+        own += 2 * self.smoothness**2 * kept
+        world = monitor.world
+        quadratic = (self.moved * (self.eta * self.moved)).sum(1)
+        quadratic = quadratic - self.rho / 2 * (self.moved * self.coupled).sum(1)
+        curved = world.reduce(quadratic.double(), "sum").item()
+        curved -= 3 * (1 + THETA) / (2 * self.rho) * monitor._sum(self.pulled)
+        curved -= own * self.step**2
+        spared = before.gamma - kept - 1 / (2 * mu)
+        spared -= (12 * (1 + 1 / THETA) + C_ERR) / self.rho
+        grown = (self.rho - before.rho) / 2 * before.residual
+        fall = curved + spared * self.error_before + self.rho / 2 * self.residual
+        change: float = grown + 2 * a**2 * noise * self.gamma - fall
+        return change
+
+    def _lagrangian(self) -> float:
+        """The augmented Lagrangian at (x, y, lambda) with this penalty."""
+        monitor, new = self.monitor, self.new
+        problem, world = monitor.problem, monitor.world
+        price = (new.alpha_sum * new.x).sum(1) + (new.beta * self.gap).sum(1)
+        own = problem.value(new.x) + problem.penalty(new.y) - price
+        total: float = world.reduce(own.double(), "sum").item()
+        return total + self.rho / 2 * self.residual
+
+    def _norm_of_s(self) -> float:
+        """Spectral norm of ``Q - rho (L + I)`` over the whole network."""
+        monitor = self.monitor
+        degrees = torch.from_numpy(monitor.graph.degrees)[:, None].double()
+        eta = monitor.algorithm.inverse_step(self.k, _Degrees(degrees))
+        own = eta.double().numpy()[:, 0] - self.rho
+        spectra, ones = Spectra(monitor.graph), np.ones(monitor.graph.n)
+        highest = spectra.largest(ones, -self.rho, own)
+        return max(abs(highest), abs(spectra.smallest(-self.rho, own)))
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Degrees:
+    """Every agent's degree, where this process holds only some of them."""
+
+    degree: Tensor
+
+    @property
+    def max_degree(self) -> int:
+        return int(self.degree.max())

@@ -1,0 +1,160 @@
+"""How sharply the losses curve, from a few Hessian-vector products.
+
+Each agent looks at its own loss only: nothing is sent.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+from proxmesh.checks import require_whole
+from proxmesh.errors import InputError
+
+__all__ = ["Smoothness", "estimate_smoothness"]
+
+PRODUCTS = 8  # of the Lanczos iteration: the extremes of a spectrum settle first
+SAMPLES = 128  # of an agent, on which curvature is taken
+BATCHES = 4  # minibatches, on which its noise is taken
+STREAM = 7  # of the sampler: batches that no iteration draws
+DOUBLE = torch.float64
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Smoothness:
+    """Curvature of each local agent's loss at one point, ``[n_local]`` each."""
+
+    upper: Tensor  # largest eigenvalue of the Hessian, at least 0
+    lower: Tensor  # smallest eigenvalue; negative where the loss is not convex
+    mean_square: Tensor  # sqrt(E |H_xi u|^2) over minibatches, u the sharpest direction
+    noise: Tensor  # sqrt(E |H_xi u - H u|^2): what STORM's correction leaves in
+    seconds: float
+    products: int  # Hessian-vector products that each agent took
+
+    def __str__(self) -> str:
+        return (
+            f"smoothness {float(self.upper.max()):.3g}, lowest curvature "
+            f"{float(self.lower.min()):.2g} ({self.products} Hessian-vector products, "
+            f"{self.seconds:.2g} s)"
+        )
+
+
+def estimate_smoothness(
+    problem: Any,
+    x: Tensor,
+    *,
+    products: int = PRODUCTS,
+    samples: int = SAMPLES,
+    batches: int = BATCHES,
+) -> Smoothness:
+    """Estimate the curvature of every local agent's loss at its row of x.
+
+    A Lanczos iteration with `products` Hessian-vector products on `samples` samples
+    finds both ends of the spectrum, from inside; `batches` minibatches of the problem's
+    own size tell how much the sharpest curvature varies.
+
+    A problem without the optional ``hvp(x, u, batch)`` is asked for differences of
+    gradients instead.
+
+    Examples
+    --------
+    >>> import proxmesh as pm
+    >>> data = pm.datasets.breast_cancer()
+    >>> problem = pm.LearningProblem(
+    ...     pm.models.logistic(30, 2), torch.nn.functional.cross_entropy, data.split(4)
+    ... )
+    >>> found = estimate_smoothness(problem, problem.x0())
+    >>> bool((found.upper > 1).all()), bool((found.lower > -1e-3).all())
+    (True, True)
+    """
+    require_whole("estimate_smoothness", 1, products=products, samples=samples)
+    require_whole("estimate_smoothness", 2, batches=batches)
+    begin = time.perf_counter()
+    batch = problem.sample(0, size=samples, stream=STREAM)
+    upper, lower, sharpest = _extremes(
+        lambda u: _product(problem, x, u, batch), _directions(x), products
+    )
+    found = torch.stack(
+        [
+            _product(problem, x, sharpest, problem.sample(j, stream=STREAM))
+            for j in range(1, batches + 1)
+        ]
+    ).to(DOUBLE)
+    spread = (found - found.mean(0)).square().sum(2).sum(0) / (batches - 1)
+    _require_finite(problem, upper, lower, spread)
+    return Smoothness(
+        upper=upper.clamp_min(0),
+        lower=lower,
+        mean_square=found.square().sum(2).mean(0).sqrt(),
+        noise=spread.sqrt(),
+        seconds=time.perf_counter() - begin,
+        products=products + batches,
+    )
+
+
+def _product(problem: Any, x: Tensor, u: Tensor, batch: Any) -> Tensor:
+    """Row i: Hessian of f_i at x_i on the batch, times u_i."""
+    if hasattr(problem, "hvp"):
+        exact: Tensor = problem.hvp(x, u, batch)
+        return exact
+    far = torch.finfo(x.dtype).eps ** (1 / 3) * (1 + x.norm(dim=1, keepdim=True))
+    forth, back = problem.grad(x + far * u, batch), problem.grad(x - far * u, batch)
+    difference: Tensor = (forth - back) / (2 * far)
+    return difference
+
+
+def _directions(x: Tensor) -> Tensor:
+    """The same random unit direction for every agent, on every engine."""
+    draw = torch.Generator().manual_seed(0)
+    u = torch.randn(x.shape[1], generator=draw, dtype=DOUBLE).to(x)
+    directions: Tensor = (u / u.norm()).expand_as(x)
+    return directions
+
+
+def _extremes(
+    product: Callable[[Tensor], Tensor], u: Tensor, products: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Largest and smallest Ritz value of every row, and the largest's unit vector.
+
+    Lanczos with full orthogonalization: all rows at once, each with its own matrix.
+    """
+    basis, diagonal, beside = [u], [], []
+    for j in range(products):
+        image = product(basis[-1])
+        diagonal.append((image * basis[-1]).sum(1))
+        for _ in range(2):  # twice is enough, for any rounding
+            for q in basis:
+                image = image - (image * q).sum(1, keepdim=True) * q
+        length = image.norm(dim=1, keepdim=True)
+        if j + 1 < products:
+            # A row whose Krylov space is exhausted goes on with zeros: no new values.
+            small = length <= 1e-6 * torch.stack(diagonal).abs().amax(0)[:, None]
+            beside.append(torch.where(small, 0, length)[:, 0])
+            basis.append(torch.where(small, 0, image / length))
+    inner = torch.diag_embed(torch.stack(diagonal, 1).to(DOUBLE))
+    if beside:
+        off = torch.stack(beside, 1).to(DOUBLE)
+        inner = inner + torch.diag_embed(off, 1) + torch.diag_embed(off, -1)
+    sick = ~inner.isfinite().flatten(1).all(1)
+    inner[sick] = 0  # which no decomposition takes
+    values, vectors = torch.linalg.eigh(inner)
+    values[sick] = torch.nan
+    weights = vectors[:, :, -1].to(u.dtype)
+    sharpest = torch.einsum("nj,jnp->np", weights, torch.stack(basis))
+    return values[:, -1], values[:, 0], sharpest
+
+
+def _require_finite(problem: Any, *found: Tensor) -> None:
+    for values in found:
+        sick = (~values.isfinite()).nonzero()
+        if len(sick):
+            agents = getattr(problem, "agents", range(len(values)))
+            raise InputError(
+                f"the curvature of agent {agents[int(sick[0])]}'s loss at the initial "
+                "model is not finite. Check its data and the initial values, or give "
+                "`c_rho`, `c_eta` and `c_a`."
+            )

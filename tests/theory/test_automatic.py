@@ -1,0 +1,203 @@
+"""Constants that nobody gave: found, kept, and good enough to train with."""
+
+import dataclasses
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from zoo import ROUND, Quadratics
+
+import proxmesh as pm
+from proxmesh.experiment.assemble import assemble
+from proxmesh.experiment.config import load_config
+from proxmesh.theory import certify, settled
+
+CONSTANTS = ("c_rho", "c_eta", "c_a", "smoothness")
+
+
+def cancer(agents: int = 6, split: str = "contiguous", **options: Any) -> Any:
+    torch.manual_seed(0)
+    data = pm.datasets.breast_cancer()
+    return pm.LearningProblem(
+        pm.models.mlp(30, 2, hidden=8).double(),
+        nn.functional.cross_entropy,
+        [(x.double(), y) for x, y in data.split(agents, split)],
+        regularizer=pm.L1(1e-3),
+        **{"batch_size": 8, **options},
+    )
+
+
+def found_for(algorithm: pm.HSMADMM, problem: Any, graph: pm.Graph, x: Any) -> Any:
+    world = pm.connect(graph, dtype=x.dtype)
+    return settled(algorithm, problem, world, graph, x)
+
+
+def test_a_given_constant_is_never_overridden() -> None:
+    problem, graph = cancer(), pm.graphs.star(6)
+    x = problem.x0()
+    free = found_for(pm.HSMADMM(), problem, graph, x)
+    assert free.automatic == CONSTANTS
+    assert free.algorithm.c_eta == pytest.approx(1.6 * free.algorithm.c_rho, rel=1e-3)
+    assert free.algorithm.smoothness == pytest.approx(free.upper, rel=1e-3)
+    for given in (
+        {"c_rho": 0.123456},
+        {"c_a": 3.123456},
+        {"c_rho": 0.123456, "c_a": 2.0},
+        {"smoothness": 0.0},
+        {"smoothness": 1.23456, "c_rho": 0.2},
+    ):
+        found = found_for(pm.HSMADMM(**given), problem, graph, x).algorithm  # type: ignore[arg-type]
+        assert {name: getattr(found, name) for name in given} == given
+        assert not found.missing
+    whole = found_for(ROUND, problem, graph, x)
+    assert whole.algorithm is ROUND
+    assert whole.smoothness is None  # nothing was measured
+
+
+def test_a_given_step_is_the_papers() -> None:
+    assert pm.HSMADMM(c_eta=0.4).smoothness == 0
+    assert pm.HSMADMM(c_rho=0.4).smoothness is None
+    problem = cancer()
+    found = found_for(pm.HSMADMM(c_eta=0.4), problem, pm.graphs.ring(6), problem.x0())
+    assert found.algorithm.smoothness == 0
+    assert found.algorithm.c_rho == pytest.approx(0.25)
+    assert found.automatic == ("c_rho", "c_a")
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 100.0])
+def test_constants_scale_with_the_loss(scale: float) -> None:
+    """Ten times the loss, ten times the penalty: the same path of models."""
+    base = Quadratics.random(5, 4, 0.0, seed=1)
+    graph, x = pm.graphs.barabasi_albert(5), torch.zeros(5, 4)
+    one = found_for(pm.HSMADMM(), base, graph, x).algorithm
+    larger = Quadratics(scale**0.5 * base.a, scale**0.5 * base.b, 0.0)
+    other = found_for(pm.HSMADMM(), larger, graph, x).algorithm
+    for name in ("c_rho", "c_eta", "smoothness"):
+        ratio = getattr(other, name) / getattr(one, name)
+        assert ratio == pytest.approx(scale, rel=2e-3)
+    assert other.c_a == one.c_a
+
+
+def test_a_squared_loss_that_made_fixed_constants_diverge_trains() -> None:
+    base = Quadratics.random(6, 8, 0.01, seed=4)
+    sharp = Quadratics(4 * base.a, 4 * base.b, 0.01)
+    graph, x0 = pm.graphs.ring(6), torch.zeros(6, 8)
+    with pytest.warns(pm.Notice, match="diverged"):
+        fixed = pm.solve(
+            sharp, pm.HSMADMM(0.02, 0.04, 1.0), graph, 400, x0=x0, compile=False
+        )
+    assert fixed.outcome == "diverged"
+    free = pm.solve(sharp, pm.HSMADMM(), graph, 3000, x0=x0, compile=False)
+    assert free.outcome == "finished"
+    assert (free.state.x - sharp.solution()).abs().max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    "kind", ["ring", "star", "complete", "path", "barabasi-albert"]
+)
+def test_the_steps_are_certified_from_the_first_on(kind: str) -> None:
+    problem, graph = cancer(), pm.graphs.make(kind, 6)
+    found = found_for(pm.HSMADMM(), problem, graph, problem.x0())
+    certificate = certify(found.algorithm, graph, found.upper)
+    assert certificate.verdict == "stable"
+    assert certificate.margin > 0.04
+    # Given the same numbers instead of a problem, `certify` chooses them too.
+    alone = certify(pm.HSMADMM(), graph, found.upper, curvature=found.lower)
+    assert alone.ratio == pytest.approx(1.6, rel=1e-3)
+
+
+def test_agents_that_pull_apart_on_a_long_ring_get_a_stiffer_penalty() -> None:
+    graph = pm.graphs.ring(24)
+    mixed, sorted_ = (cancer(24, split) for split in ("shuffled", "by-label"))
+    even = found_for(pm.HSMADMM(), mixed, graph, mixed.x0()).algorithm
+    apart = found_for(pm.HSMADMM(), sorted_, graph, sorted_.x0()).algorithm
+    assert apart.c_rho > 2 * even.c_rho
+    small = found_for(pm.HSMADMM(), cancer(6), pm.graphs.ring(6), cancer(6).x0())
+    assert even.c_rho > 1.5 * small.algorithm.c_rho  # a slower network
+
+
+def test_noise_of_the_curvature_and_long_steps_raise_the_momentum() -> None:
+    """c_a grows with the square of the step."""
+    noisy = Quadratics.random(6, 8, 0.0, seed=4, noise=9.0)  # it depends on x
+    graph, x = pm.graphs.ring(6), torch.zeros(6, 8)
+    momenta = [
+        found_for(pm.HSMADMM(c_rho=c_rho), noisy, graph, x).algorithm.c_a
+        for c_rho in (9.0, 0.5, 0.25)
+    ]
+    assert momenta[0] == 0.5
+    assert momenta[2] == pytest.approx(4 * momenta[1], rel=1e-3)
+    exact = Quadratics.random(6, 8, 0.0, seed=4)
+    assert found_for(pm.HSMADMM(c_rho=0.25), exact, graph, x).algorithm.c_a == 0.5
+
+
+def test_a_flat_start_is_not_a_dead_end() -> None:
+    flat = Quadratics(torch.zeros(4, 3, 2), torch.zeros(4, 3), 0.0)
+    graph, x = pm.graphs.ring(4), torch.zeros(4, 2)
+    found = found_for(pm.HSMADMM(), flat, graph, x).algorithm
+    assert found.c_rho is not None
+    assert found.c_rho > 0
+    assert found.smoothness == 1
+
+
+@pytest.mark.parametrize("name", sorted(pm.graphs.CONSTRUCTORS))
+@pytest.mark.parametrize("split", ["contiguous", "by-label"])
+def test_it_trains_untouched_on_every_graph(name: str, split: str) -> None:
+    problem, graph = cancer(8, split), pm.graphs.make(name, 8)
+    result = pm.solve(problem, pm.HSMADMM(), graph, 200, compile=False, eval_every=100)
+    assert result.outcome == "finished"
+    assert result.final["train_accuracy"] > 0.95
+    assert result.final["stationarity"] < 0.02
+
+
+def test_going_on_keeps_what_was_found() -> None:
+    problem, graph = cancer(4), pm.graphs.path(4)
+    whole = pm.solve(problem, pm.HSMADMM(), graph, 40, compile=False)
+    first = pm.solve(problem, pm.HSMADMM(), graph, 20, compile=False)
+    rest = pm.solve(problem, pm.HSMADMM(), graph, 20, state=first, compile=False)
+    assert rest.algorithm == first.algorithm == whole.algorithm
+    assert torch.equal(rest.state.x, whole.state.x)
+    by_hand = pm.solve(
+        problem, first.algorithm, graph, 20, state=first.state, compile=False
+    )
+    assert torch.equal(by_hand.state.x, whole.state.x)
+    with pytest.raises(pm.InputError, match=r"give `result\.algorithm`"):
+        pm.solve(problem, pm.HSMADMM(), graph, 20, state=first.state)
+
+
+def test_the_run_folder_holds_the_values_and_reruns_them(tmp_path: Path) -> None:
+    flags = {
+        "data.name": "breast-cancer", "graph.name": "star", "graph.agents": 4,
+        "run.steps": 30, "run.batch": 8, "run.compile": "off",
+    }  # fmt: skip
+    job = assemble(load_config(None, flags))
+    result = job.run(tmp_path / "run")
+    config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    assert config["run"]["automatic"] == list(CONSTANTS)
+    kept = {name: config["algorithm"][name] for name in CONSTANTS}
+    assert kept == {name: getattr(result.algorithm, name) for name in CONSTANTS}
+    again = assemble(load_config(tmp_path / "run" / "config.toml"))
+    assert dataclasses.asdict(again.algorithm) == dataclasses.asdict(result.algorithm)
+    assert torch.equal(again.run(tmp_path / "again").state.x, result.state.x)
+
+
+def test_in_a_loop_of_ones_own_it_says_what_to_do() -> None:
+    problem, graph = cancer(4), pm.graphs.ring(4)
+    world, x = pm.connect(graph, dtype=torch.float64), problem.x0()
+    algorithm = pm.HSMADMM()
+    state = algorithm.init(x, problem, world)
+    with pytest.raises(
+        pm.InputError, match=r"`c_rho` was left out.*pm\.theory\.settled"
+    ):
+        algorithm.step(state, problem, world)
+    ready = pm.theory.settled(algorithm, problem, world, graph, x).algorithm
+    ready.step(state, problem, world)
+
+
+def test_other_methods_are_left_alone() -> None:
+    problem, graph = cancer(4), pm.graphs.ring(4)
+    method = pm.DEEPSTORM()
+    found = found_for(method, problem, graph, problem.x0())  # type: ignore[arg-type]
+    assert found.algorithm is method

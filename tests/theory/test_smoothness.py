@@ -1,0 +1,140 @@
+"""Curvature from Hessian-vector products, against Hessians written out."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from zoo import Quadratics
+
+import proxmesh as pm
+from proxmesh.theory import estimate_smoothness
+from proxmesh.theory.smoothness import STREAM
+
+
+def small(**options: Any) -> pm.LearningProblem:
+    g = torch.Generator().manual_seed(0)
+    shards = [
+        (2 * torch.randn(m, 3, generator=g), torch.randint(0, 2, (m,), generator=g))
+        for m in (9, 14, 30)
+    ]
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    return pm.LearningProblem(
+        model, nn.functional.cross_entropy, shards, batch_size=6, **options
+    )
+
+
+def hessians(problem: pm.LearningProblem, x: Tensor, batch: Any) -> Tensor:
+    """Row by row, by torch's own double differentiation of one agent's loss."""
+    found = []
+    for i, row in enumerate(x):
+        inputs, targets = tuple(t[i] for t in batch.inputs), batch.targets[i]
+
+        def loss(
+            flat: Tensor, inputs: Any = inputs, targets: Tensor = targets
+        ) -> Tensor:
+            outputs = torch.func.functional_call(
+                problem._model, problem.layout.unflatten(flat), inputs
+            )
+            return nn.functional.cross_entropy(outputs, targets)
+
+        found.append(torch.autograd.functional.hessian(loss, row))
+    return torch.stack(found)
+
+
+@pytest.mark.parametrize("options", [{}, {"vectorize": False}, {"chunk_size": 4}])
+def test_products_are_those_of_the_hessian(options: Any) -> None:
+    problem = small(**options)
+    x = problem.x0("different")
+    batch = problem.sample(3)
+    u = torch.randn(x.shape, generator=torch.Generator().manual_seed(2))
+    exact = (hessians(problem, x, batch) @ u[:, :, None])[:, :, 0]
+    assert (problem.hvp(x, u, batch) - exact).abs().max() < 1e-12
+
+
+def test_a_loss_that_is_linear_has_no_curvature() -> None:
+    shards = [(torch.ones(4, 2), torch.zeros(4)) for _ in range(3)]
+    problem = pm.LearningProblem(
+        nn.Linear(2, 1), lambda out, _: out.mean(), shards, batch_size=2
+    )
+    x = problem.x0()
+    assert problem.hvp(x, torch.ones_like(x), problem.sample(0)).abs().max() == 0
+    found = estimate_smoothness(problem, x)
+    assert float(found.upper.max()) == 0
+
+
+def test_both_ends_of_the_spectrum() -> None:
+    problem = small()
+    x = problem.x0("different")
+    batch = problem.sample(0, size=200, stream=STREAM)
+    exact = torch.linalg.eigvalsh(hessians(problem, x, batch))
+    found = estimate_smoothness(problem, x, products=problem.p, samples=200)
+    assert torch.allclose(found.upper, exact[:, -1], rtol=1e-6)
+    assert torch.allclose(found.lower, exact[:, 0], rtol=1e-5, atol=1e-7)
+    quick = estimate_smoothness(problem, x, samples=200)
+    assert (quick.upper <= exact[:, -1] + 1e-9).all()  # from inside
+    assert torch.allclose(quick.upper, exact[:, -1], rtol=0.02)
+
+
+def test_mean_square_and_noise_over_minibatches() -> None:
+    problem = small()
+    x = problem.x0("different")
+    found = estimate_smoothness(problem, x, products=problem.p, samples=200, batches=9)
+    batch = problem.sample(0, size=200, stream=STREAM)
+    _, vectors = torch.linalg.eigh(hessians(problem, x, batch))
+    sharpest = vectors[:, :, -1]
+    drawn = [problem.sample(j, stream=STREAM) for j in range(1, 10)]
+    images = torch.stack(
+        [(hessians(problem, x, b) @ sharpest[..., None])[..., 0] for b in drawn]
+    )
+    square = images.square().sum(2).mean(0).sqrt()
+    assert torch.allclose(found.mean_square, square, rtol=1e-5)
+    spread = (images - images.mean(0)).square().sum(2).sum(0) / 8
+    assert torch.allclose(found.noise, spread.sqrt(), rtol=1e-4)
+    assert found.products == problem.p + 9
+
+
+def test_without_products_differences_of_gradients_serve() -> None:
+    problem = Quadratics.random(4, 5, 0.0, seed=2)
+    exact = [torch.linalg.eigvalsh(a.T @ a / len(a)) for a in problem.a]
+    found = estimate_smoothness(problem, torch.zeros(4, 5), products=5)
+    for i, values in enumerate(exact):
+        assert float(found.upper[i]) == pytest.approx(float(values[-1]), rel=1e-6)
+        assert float(found.lower[i]) == pytest.approx(float(values[0]), abs=1e-5)
+
+
+def test_each_agent_looks_at_its_own_loss() -> None:
+    """An agent's numbers do not depend on who else is in the process."""
+    problem = small()
+    x = problem.x0("different")
+    whole = estimate_smoothness(problem, x)
+    for i in range(3):
+        alone = estimate_smoothness(problem.local([i]), x[i : i + 1])
+        for name in ("upper", "lower", "mean_square", "noise"):
+            ours, theirs = getattr(alone, name)[0], getattr(whole, name)[i]
+            assert float(ours) == pytest.approx(float(theirs), rel=1e-9)
+
+
+def test_a_model_that_is_not_finite_is_named() -> None:
+    problem = small()
+    x = problem.x0()
+    x[1] = torch.nan
+    with pytest.raises(pm.InputError, match="curvature of agent 1's loss"):
+        estimate_smoothness(problem, x)
+
+
+def test_it_is_quick_on_a9a() -> None:
+    torch.set_default_dtype(torch.float32)
+    data = pm.datasets.a9a()
+    problem = pm.LearningProblem(
+        pm.models.mlp(123, 2),
+        nn.functional.cross_entropy,
+        data.split(8),
+        batch_size=64,
+    )
+    found = estimate_smoothness(problem, problem.x0())
+    assert found.seconds < 2
+    assert 1 < float(found.upper.max()) < 5
+    assert float(found.lower.min()) < -0.3
+    assert "12 Hessian-vector products" in str(found)
