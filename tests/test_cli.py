@@ -542,3 +542,91 @@ def test_tune_refuses_wrong_input_in_one_line(
     assert message in error
     assert error.count("\n") == 1
     assert not Path("tuning").exists()
+
+
+ROUND = ["--set", "algorithm.c_rho=0.25", "--set", "algorithm.c_a=1"]
+TOO_SHORT = [*ROUND, "--set", "algorithm.c_eta=0.2"]
+
+
+def test_run_says_what_was_found_and_whether_it_is_stable(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert call("run", *SMALL, "--out", "a") == 0
+    printed = capsys.readouterr().out
+    assert "found c_rho " in printed
+    assert "Hessian-vector products" in printed
+    assert "the steps are stable" in printed or "stable:" in printed
+    config = tomllib.loads(Path("a/config.toml").read_text())
+    assert f"c_rho {config['algorithm']['c_rho']:.3g}" in printed
+    assert config["run"]["automatic"] == ["c_rho", "c_eta", "c_a", "smoothness"]
+    assert call("run", "--config", "a/config.toml", "--out", "b", "--quiet") == 0
+    assert tomllib.loads(Path("b/config.toml").read_text()) == config
+    again, first = (pd.read_csv(f"{f}/history.csv").iloc[:, :4] for f in "ba")
+    assert again.equals(first)
+
+
+def test_an_unstable_run_is_warned_of_and_refused_when_strict(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert call("run", *SMALL, *TOO_SHORT, "--out", "a", "--strict") == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: `--strict`: unstable: c_eta / c_rho = 0.8 is below")
+    assert "Raise `c_eta` from 0.2 to" in said
+    assert said.count("\n") == 1
+    assert not Path("a").exists()
+    call("run", *SMALL, *TOO_SHORT, "--out", "a")
+    printed = capsys.readouterr()
+    assert "warning: this run is likely to diverge. Raise `c_eta`" in printed.err
+    assert "unstable: c_eta / c_rho = 0.8" in printed.out
+    assert call("run", *SMALL, "--strict", "--quiet") == 0  # stable steps may start
+
+
+def test_check_answers_with_and_without_data(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert call("check", *SMALL) == 0
+    printed = capsys.readouterr().out
+    assert "Hessian-vector products" in printed
+    assert "threshold, worst prox" in printed
+    assert not list(Path().iterdir())  # a question leaves nothing behind
+    graph = ["--graph", "star", "--agents", "32", "--smoothness", "3"]
+    assert call("check", *graph, *TOO_SHORT, "--json") == 4
+    found = json.loads(capsys.readouterr().out)
+    assert found["verdict"] == "unstable"
+    assert found["threshold"] == pytest.approx(1.272, abs=1e-3)
+    assert found["threshold_smooth"] == pytest.approx(1.102, abs=1e-3)
+    enough = f"algorithm.c_eta={1.001 * found['stable_c_eta']}"
+    assert call("check", *graph, *ROUND, "--set", enough) == 0
+    printed = capsys.readouterr().out
+    assert "stable: " in printed
+    assert "certified from k" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--algorithm", "dsgt"], "`proxmesh check` knows HSM-ADMM, got `dsgt`"),
+        (["--algorithm", "dsgt", "--smoothness", "1"], "`DSGT` has no certificate"),
+        (["--curvature", "-1"], "`--curvature` goes with `--smoothness`"),
+        (["--smoothness", "-1"], "`smoothness` must not be negative, got -1"),
+        (["--smoothness", "nan"], "`smoothness` must be finite, got nan"),
+        (["--smoothness", "0"], "which is 0. Give `smoothness`"),
+    ],
+)
+def test_check_refuses_in_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("check", *SMALL, *arguments) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_the_monitor_counts_and_draws(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [*SMALL, "--eval-every", "5", "--out", "a"]
+    assert call("run", *arguments, "--monitor", "theory") == 0
+    assert "lemma 2: held " in capsys.readouterr().out
+    assert Path("a/theory.png").stat().st_size > 10_000
+    assert len(pd.read_csv("a/theory.csv")) == 4
+    assert call("run", *arguments, "--monitor", "practice") == 2
+    assert "`run.monitor` must be 'theory', got 'practice'" in capsys.readouterr().err
