@@ -201,6 +201,23 @@ def going_on(folder: Path) -> None:
     assert rest.final["bytes_sent"] == whole.final["bytes_sent"]
 
 
+def automatic(folder: Path) -> None:
+    """Constants that nobody gave, and what the monitor sees, as in the simulation."""
+    del folder
+    options: Any = {"eval_every": 10, "compile": False, "monitor": "theory"}
+    graph = pm.graphs.star(AGENTS)
+    whole = pm.solve(problem(), pm.HSMADMM(), graph, 20, engine="simulated", **options)
+    ours = pm.solve(problem(), pm.HSMADMM(), graph, 20, timeout=20, **options)
+    assert ours.algorithm == whole.algorithm
+    mine = list(ours.problem.agents)
+    torch.testing.assert_close(ours.state.x, whole.state.x[mine], rtol=0, atol=1e-10)
+    assert ours.monitor is not None
+    assert whole.monitor is not None
+    for here, there in zip(ours.monitor.rows, whole.monitor.rows, strict=True):
+        for name, value in there.items():
+            assert abs(here[name] - value) <= 1e-9 * max(1.0, abs(value)), name
+
+
 def optimizer(folder: Path) -> None:
     """The user's own loop makes the same iterates as `solve`, also after a reload."""
     graph, steps = pm.graphs.star(AGENTS), 30
@@ -211,8 +228,9 @@ def optimizer(folder: Path) -> None:
 
     def made() -> pm.optim.HSMADMM:
         return pm.optim.HSMADMM(
-            weights, graph, regularizer=pm.L1(1e-3), c_rho=0.1, c_eta=0.3, timeout=20
-        )
+            weights, graph, regularizer=pm.L1(1e-3), timeout=20,
+            c_rho=0.1, c_eta=0.3, c_a=1.0,
+        )  # fmt: skip
 
     opt = made()
     assert (opt.agent,) == mine.agents
@@ -247,6 +265,37 @@ def optimizer(folder: Path) -> None:
     opt.average_()
     mean = torch.cat([w.detach().reshape(-1) for w in weights])
     torch.testing.assert_close(mean, whole.means["x"], rtol=0, atol=1e-10)
+    _finds_constants(weights, graph, model, mine, folder)
+
+
+def _finds_constants(
+    weights: Any, graph: pm.Graph, model: nn.Module, mine: Any, folder: Path
+) -> None:
+    """The optimizer without constants: the same on all ranks, kept in its state."""
+    opt = pm.optim.HSMADMM(weights, graph, regularizer=pm.L1(1e-3), timeout=20)
+    batch = mine.sample(0)
+
+    def closure() -> torch.Tensor:
+        opt.zero_grad()
+        outputs = model(batch.inputs[0][0])
+        loss: torch.Tensor = nn.functional.cross_entropy(outputs, batch.targets[0])
+        loss.backward()
+        return loss
+
+    before = [w.detach().clone() for w in weights]
+    first = float(opt.step(closure).detach())
+    for old, new in zip(before, weights, strict=True):
+        assert torch.equal(old, new)  # looking around moves nothing
+    for _ in range(10):
+        last = float(opt.step(closure).detach())
+    assert last < first
+    found = {n: opt.param_groups[0][n] for n in ("c_rho", "c_eta", "c_a", "smoothness")}
+    assert all(isinstance(value, float) for value in found.values())
+    (folder / f"{rank()}.constants").write_text(str(found))
+    torch.save(opt.state_dict(), folder / f"{rank()}.opt")
+    again = pm.optim.HSMADMM(weights, graph, regularizer=pm.L1(1e-3), timeout=20)
+    again.load_state_dict(torch.load(folder / f"{rank()}.opt"))
+    assert {n: again.param_groups[0][n] for n in found} == found
 
 
 class Recording:

@@ -95,7 +95,7 @@ def said(end: Ended) -> str:
     return lines[0]
 
 
-MODES = "late+stress+traffic+diverge+going_on+scripts+differ+alone"
+MODES = "late+stress+traffic+diverge+going_on+automatic+scripts+differ+alone"
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -136,6 +136,8 @@ def agents_report_for_themselves(folder: Path) -> None:
 
 def test_the_optimizer_makes_the_same_iterates(tmp_path: Path) -> None:
     run_ranks("torch", program.AGENTS, worker("optimizer"), tmp_path)
+    found = {f.read_text() for f in tmp_path.glob("*.constants")}
+    assert len(found) == 1
 
 
 def test_compiled_gradients_change_nothing_but_the_speed(tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ def test_the_fitted_slope_is_the_slope(tmp_path: Path) -> None:
     assert fitted_slope([1, 10, 100], [1, 1, 1e-3], 0.1) == pytest.approx(-3)
     FIGURES["fig-rate"].make(runs_of("fig-rate"), tmp_path)
     rows = (tmp_path / "table.md").read_text().splitlines()[2:]
-    assert [row.split(" | ")[2] for row in rows] == ["-0.67"] * 4
+    assert [row.split(" | ")[2] for row in rows] == ["-0.67"] * 6
 
 
 def test_what_was_spent_until_a_target_is_read_off_the_first_row_there() -> None:
@@ -228,18 +228,18 @@ def test_paper_on_the_command_line(
     assert "fig-hubs" in capsys.readouterr().out
     assert call("fig-rate", "--scale", "small") == 0
     printed = capsys.readouterr().out
-    assert "4 runs" in printed
+    assert "6 runs" in printed
     assert "paper/small/fig-rate/figure.png" in printed
     files = {file.name for file in Path("paper/small/fig-rate").iterdir()}
     assert files == {"figure.png", "table.md"}
     files = {file.name for file in Path("paper/small/comparisons").iterdir()}
     assert files == {"rate-methods.toml", "rate-runs.csv", "rate-task.toml"}
     assert call("fig-rate", "--scale", "small") == 0
-    assert "4 are there already" in capsys.readouterr().out
+    assert "6 are there already" in capsys.readouterr().out
     # What is kept reruns it: the same runs by hand are found to be there.
     kept = "paper/small/comparisons/rate"
     again = ["compare", "--config", f"{kept}-task.toml", "--params",
-             f"{kept}-methods.toml", "--algorithms", "hsm-admm,defaults",
+             f"{kept}-methods.toml", "--algorithms", "hsm-admm,automatic",
              "--seeds", "2", "--out", "paper/small/runs/rate"]  # fmt: skip
     with pytest.raises(SystemExit) as stopped:
         main(again)

@@ -176,9 +176,17 @@ def _comparisons() -> dict[str, Comparison]:
         "rate": Comparison(
             title="a9a, MLP, ring of 8 agents, batch 64",
             task={**A9A, "graph.name": "ring"},
-            labels=("defaults", "hsm-admm"),
+            labels=("automatic", "round", "hsm-admm"),
             preset="a9a-ring",
-            variants={"defaults": {"algorithm": "hsm-admm"}},
+            variants={
+                "automatic": {"algorithm": "hsm-admm"},
+                "round": {
+                    "algorithm": "hsm-admm",
+                    "c_rho": 0.25,
+                    "c_eta": 0.5,
+                    "c_a": 1.0,
+                },
+            },
             small=Size(seeds=1, steps=120, evaluations=40),
             standard=Size(seeds=5, steps=10_000, evaluations=200),
             full=Size(seeds=10, steps=100_000, evaluations=1000),

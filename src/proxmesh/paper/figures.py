@@ -36,7 +36,8 @@ COST_TARGET = 1e-3
 CLAIMED_SLOPE = -2 / 3
 LAST_DECADE = 0.1
 RATE_LABELS = {
-    "defaults": ("defaults", "#2458a6"),
+    "automatic": ("automatic", "#3a8f4d"),
+    "round": ("0.25, 0.5, 1", "#2458a6"),
     "hsm-admm": ("tuned for 1,000 steps", "#c01722"),
 }
 RULE_NAMES = {
