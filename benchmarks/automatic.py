@@ -122,7 +122,7 @@ def measured(task: Task, with_grid: bool) -> dict[str, Any]:
 
 def table(kept: dict[str, Any]) -> str:
     lines = [
-        "| task | c_rho | L | c_a | automatic | best of grid | (c_rho, c_a) | ratio |",
+        "| task | c_rho | L_f | c_a | automatic | best of grid | c_rho, c_a | ratio |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name in map(str, tasks()):
@@ -141,7 +141,7 @@ def table(kept: dict[str, Any]) -> str:
 def rules() -> str:
     """Both steps, certified from the first iteration on."""
     lines = [
-        "| task | c_eta with L | c_eta, paper's step | with L | paper's step | ratio |",
+        "| task | c_eta with L_f | c_eta, paper's | with L_f | paper's | ratio |",
         "|---|---|---|---|---|---|",
     ]
     for split in ("contiguous", "by-label"):

@@ -630,3 +630,18 @@ def test_the_monitor_counts_and_draws(capsys: pytest.CaptureFixture[str]) -> Non
     assert len(pd.read_csv("a/theory.csv")) == 4
     assert call("run", *arguments, "--monitor", "practice") == 2
     assert "`run.monitor` must be 'theory', got 'practice'" in capsys.readouterr().err
+
+
+def test_automatic_runs_of_two_seeds_are_one_method(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for seed in ("0", "1"):
+        folder = f"c/hsm-admm/seed-{seed}"
+        assert call("run", *SMALL, "--seed", seed, "--out", folder, "--quiet") == 0
+    capsys.readouterr()
+    folders = ["c/hsm-admm/seed-0", "c/hsm-admm/seed-1"]
+    assert call("compare", *folders, "--out", "d") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len([line for line in lines if line.startswith("hsm-admm")]) == 1
+    assert call("run", *SMALL, *ROUND, "--out", "e", "--quiet") == 0
+    assert call("compare", *folders, "e", "--out", "f") == 0  # other constants

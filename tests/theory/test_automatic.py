@@ -133,6 +133,18 @@ def test_noise_of_the_curvature_and_long_steps_raise_the_momentum() -> None:
     assert found_for(pm.HSMADMM(c_rho=0.25), exact, graph, x).algorithm.c_a == 0.5
 
 
+def test_data_that_overflow_are_named() -> None:
+    problem = cancer(4)
+    inputs, targets = problem._shard(2)
+    shards = [problem._shard(i) for i in range(4)]
+    shards[2] = (tuple(x * 1e200 for x in inputs), targets)
+    sick = pm.LearningProblem(
+        nn.Linear(30, 2).double(), nn.functional.cross_entropy, shards, batch_size=8
+    )
+    with pytest.raises(pm.InputError, match="curvature of agent 2's loss"):
+        found_for(pm.HSMADMM(), sick, pm.graphs.ring(4), sick.x0())
+
+
 def test_a_flat_start_is_not_a_dead_end() -> None:
     flat = Quadratics(torch.zeros(4, 3, 2), torch.zeros(4, 3), 0.0)
     graph, x = pm.graphs.ring(4), torch.zeros(4, 2)
@@ -163,6 +175,12 @@ def test_going_on_keeps_what_was_found() -> None:
         problem, first.algorithm, graph, 20, state=first.state, compile=False
     )
     assert torch.equal(by_hand.state.x, whole.state.x)
+    changed = pm.solve(
+        problem, pm.HSMADMM(c_rho=1.0), graph, 1, state=first, compile=False
+    )
+    ratio = first.algorithm.c_eta / first.algorithm.c_rho
+    assert changed.algorithm.c_eta == pytest.approx(ratio)  # never a ratio by accident
+    assert changed.algorithm.c_a == first.algorithm.c_a
     with pytest.raises(pm.InputError, match=r"give `result\.algorithm`"):
         pm.solve(problem, pm.HSMADMM(), graph, 20, state=first.state)
 
@@ -178,7 +196,14 @@ def test_the_run_folder_holds_the_values_and_reruns_them(tmp_path: Path) -> None
     assert config["run"]["automatic"] == list(CONSTANTS)
     kept = {name: config["algorithm"][name] for name in CONSTANTS}
     assert kept == {name: getattr(result.algorithm, name) for name in CONSTANTS}
-    again = assemble(load_config(tmp_path / "run" / "config.toml"))
+    file = tmp_path / "run" / "config.toml"
+    again = assemble(load_config(file))
+    assert again.config["run"]["automatic"] == list(CONSTANTS)
+    given = assemble(load_config(file, {"algorithm.c_rho": 0.5, "run.steps": 9}))
+    assert given.config["run"]["automatic"] == ["c_eta", "c_a", "smoothness"]
+    for other in ({"graph.name": "ring"}, {"seed": 1}, {"run.batch": 4}):
+        free = assemble(load_config(file, other))
+        assert free.algorithm.missing == CONSTANTS  # to be found anew
     assert dataclasses.asdict(again.algorithm) == dataclasses.asdict(result.algorithm)
     assert torch.equal(again.run(tmp_path / "again").state.x, result.state.x)
 

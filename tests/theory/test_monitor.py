@@ -12,12 +12,15 @@ from zoo import ROUND, Quadratics
 
 import proxmesh as pm
 from proxmesh.metrics import kkt_residual
-from proxmesh.paper.theory import dual_step_violations, incidence
+from proxmesh.paper.theory import incidence
 from proxmesh.theory import Monitor
 from proxmesh.theory.monitor import C_ERR, C_MU, INEQUALITIES, THETA
 
 ALGORITHM = pm.HSMADMM(0.5, 1.5, 2.0, 0.7)
 GRAPH = pm.graphs.barabasi_albert(6)
+COLUMNS = {
+    column for left, right, _ in INEQUALITIES.values() for column in (left, right)
+}
 
 
 def watched(problem: Any, steps: int, algorithm: pm.HSMADMM = ALGORITHM) -> Any:
@@ -104,6 +107,8 @@ def test_rows_are_what_the_paper_defines() -> None:  # noqa: PLR0915 - formula b
     allowed += (now["rho"] - before["rho"]) / 2 * (before["r"] ** 2).sum()
     allowed += 2 * momentum**2 * row["gradient_noise"] * now["gamma"]
     assert row["lemma3_right"] == pytest.approx(first + allowed)
+    expected = second + now["gamma"] * (row["lemma2_left"] - errors[2])
+    assert row["lemma3_left"] == pytest.approx(expected)
 
 
 def test_lemma2_is_the_mean_over_resampled_batches() -> None:
@@ -154,10 +159,24 @@ def test_counts_and_columns_of_a_run(tmp_path: Path) -> None:
     assert seen["kkt"].iloc[-1] == pytest.approx(float(residual.sum()))
 
 
-def test_the_counter_sees_what_the_page_counts() -> None:
-    """The violated step of Lemma 1 in the monitor, on the runs of the page."""
-    violated, steps = dual_step_violations(pm.graphs.ring(8), problems=1)
-    assert 30 < violated <= steps == 40
+def test_counts_are_of_the_rows() -> None:
+    """The page's lasso on a ring: Lemma 1's step is violated in most looks."""
+    monitor = Monitor(ROUND, Quadratics.random(6, 3, 0.2, seed=1), None, GRAPH)  # type: ignore[arg-type]
+    low, high = dict.fromkeys(COLUMNS, 1.0), dict.fromkeys(COLUMNS, 1.0)
+    low["dual_change"], high["dual_change"] = 0.5, 2.0
+    monitor.rows = [low, high, high]
+    counts = {c.name: (c.held, c.violated) for c in monitor.counts()}
+    assert counts["lemma 1's step"] == (1, 2)
+    assert counts["lemma 2"] == (3, 0)
+
+
+@pytest.mark.parametrize(
+    "variant", [{"heterogeneous": False}, {"assumed_degree": 3}], ids=str
+)
+def test_steps_that_all_agents_share(variant: Any) -> None:
+    problem = Quadratics.random(6, 3, 0.2, seed=1, noise=0.3)
+    row, _ = watched(problem, 3, pm.HSMADMM(0.5, 1.5, 2.0, **variant))
+    assert all(np.isfinite(value) for value in row.values())
 
 
 @pytest.mark.parametrize(
@@ -185,3 +204,15 @@ def test_a_problem_without_full_gradients_is_refused() -> None:
 
     with pytest.raises(pm.InputError, match="needs `full_grad`, which `Blind` does"):
         pm.solve(Blind(), ROUND, GRAPH, 3, x0=torch.zeros(6, 3), monitor="theory")
+
+
+def test_a_run_that_ends_before_a_look_leaves_no_file(tmp_path: Path) -> None:
+    base = Quadratics.random(6, 3, 0.1, seed=0)
+    steep = Quadratics(1e3 * base.a, base.b, 0.1)
+    with pytest.warns(pm.Notice, match="diverged"):
+        result = pm.solve(
+            steep, ROUND, GRAPH, 20, x0=torch.ones(6, 3), monitor="theory", out=tmp_path
+        )
+    assert result.monitor is not None
+    assert not result.monitor.rows
+    assert not (tmp_path / "theory.csv").exists()

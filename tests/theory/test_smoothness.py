@@ -138,3 +138,22 @@ def test_it_is_quick_on_a9a() -> None:
     assert 1 < float(found.upper.max()) < 5
     assert float(found.lower.min()) < -0.3
     assert "12 Hessian-vector products" in str(found)
+
+
+def test_an_exhausted_space_adds_no_value() -> None:
+    """Three eigenvalues, eight products: the lowest is 2, not 0."""
+    root = torch.diag(torch.tensor([2.0, 3.0, 5.0]).sqrt()) * 3**0.5
+    problem = Quadratics(root.repeat(4, 1, 1), torch.zeros(4, 3), 0.0)
+    found = estimate_smoothness(problem, torch.zeros(4, 3))
+    assert torch.allclose(found.lower, torch.full((4,), 2.0), rtol=1e-5)
+    assert torch.allclose(found.upper, torch.full((4,), 5.0), rtol=1e-5)
+
+
+def test_rounding_is_not_negative_curvature() -> None:
+    torch.set_default_dtype(torch.float32)
+    g = torch.Generator().manual_seed(0)
+    shards = [(torch.randn(40, 2, generator=g), torch.arange(40) % 2) for _ in range(4)]
+    problem = pm.LearningProblem(
+        pm.models.logistic(2, 2), nn.functional.cross_entropy, shards
+    )
+    assert (estimate_smoothness(problem, problem.x0()).lower == 0).all()

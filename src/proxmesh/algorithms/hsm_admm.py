@@ -45,7 +45,7 @@ class HSMADMM:
 
     The step that makes iterate k (k = 1, 2, ...) is, for every agent i at once::
 
-        rho   = c_rho k^(1/3),  eta_i = c_eta (d_i + 1) k^(1/3) + L
+        rho   = c_rho k^(1/3),  eta_i = c_eta (d_i + 1) k^(1/3) + L_f
         a     = min(1, c_a (k + 1)^(-2/3))
         y_i  <- prox of h/rho at x_i - beta_i/rho
         x_i  <- x_i - (v_i - alpha_i - beta_i + rho ((L x)_i + x_i - y_i)) / eta_i
@@ -54,10 +54,10 @@ class HSMADMM:
 
     where xi is the minibatch of iteration k, L the Laplacian, d_i the degree, alpha_i
     the sum of the multipliers of agent i's edges and beta_i that of x_i = y_i. The
-    paper's step has L = 0; with L the smoothness of the losses it is stable from the
-    first iteration on.
+    paper's step has L_f = 0; with L_f the smoothness of the losses it is stable from
+    the first iteration on.
 
-    It reads the agent's own degree and no other fact about the graph
+    A step reads the agent's own degree and no other fact about the graph
     (``heterogeneous=False``, an ablation, reads ``max_degree``).
 
     Cost of an iteration: 1 vector to each neighbor in 1 round, hidden behind 2
@@ -70,7 +70,7 @@ class HSMADMM:
         before the run from the losses and the graph; see `proxmesh.theory`.
         ``c_eta >= 1.5 c_rho`` is stable on every graph, the smoothness of f aside.
     smoothness
-        L in eta_i; 0 is the paper's step. None: 0 with a given ``c_eta``, else the
+        L_f in eta_i; 0 is the paper's step. None: 0 with a given ``c_eta``, else the
         largest curvature of the losses, found before the run.
     k0
         Offset of the schedules: k + k0 stands for k in the three formulas.
@@ -141,7 +141,7 @@ class HSMADMM:
 
     @property
     def eta(self) -> Power:
-        """The inverse step for each unit of degree + 1, growing; L aside."""
+        """The inverse step for each unit of degree + 1, growing; L_f aside."""
         return Power(self._known("c_eta"), 1 / 3, self.k0)
 
     @property

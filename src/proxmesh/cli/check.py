@@ -72,30 +72,30 @@ def check(
 
 
 def verdict_of(job: "Job") -> "Certificate | None":
-    """The certificate of a settled job, from the curvature over the whole network."""
-    from proxmesh.algorithms import HSMADMM
+    """The certificate of a settled job whose losses were measured; all ranks call."""
     from proxmesh.theory import certify
 
-    if not isinstance(job.algorithm, HSMADMM) or job.found is None:
+    if job.found is None or job.found.smoothness is None:
         return None
-    return certify(
-        job.algorithm,
-        job.graph,
-        job.found.upper,
-        curvature=job.found.lower,
-        steps=job.config["run"]["steps"],
-    )
+    upper, lower = job.found.smoothness.gathered(job.world)
+    steps = job.config["run"]["steps"]
+    return certify(job.algorithm, job.graph, upper, curvature=lower, steps=steps)
 
 
 def _print(found: "Certificate", measured: str) -> None:
     if measured:
         console.print(measured)
+    constants = ("c_rho", "c_eta", "c_a", "smoothness")
+    values = [(name, getattr(found.algorithm, name)) for name in constants]
     shown = {
         "graph": found.graph,
+        "constants": ", ".join(f"{n} {v:.4g}" for n, v in values if v is not None),
         "c_eta / c_rho": f"{found.ratio:.4g}",
         "threshold, h = 0": f"{found.threshold_smooth:.4g}",
         "threshold, worst prox": f"{found.threshold:.4g}",
-        "enough on every graph": f"{found.graph_free:g}",
+        "enough on every graph": "none, with an assumed degree"
+        if found.graph_free is None
+        else f"{found.graph_free:g}",
         "smoothness": f"{found.smoothness:.3g}",
         "lowest curvature": f"{found.curvature:.3g}",
         "margin": f"{found.margin:.3g}, least at k = {found.worst_k:g}",
@@ -103,8 +103,8 @@ def _print(found: "Certificate", measured: str) -> None:
         if found.certified_from is None
         else f"{found.certified_from:,}",
         "least stable c_eta": f"{found.stable_c_eta:.4g}",
-        "contraction": f"{found.contraction:.4f} of the disagreement an iteration",
-        "gain over one step for all": f"{found.gain:.2f} x, predicted",
+        "contraction": f"{found.contraction:.4f} of the disagreement at the last k",
+        "gain over one step for all": f"{found.gain:.2f} x, predicted, L_f aside",
     }
     for name, value in shown.items():
         console.print(f"{name:28}{value}", highlight=False)

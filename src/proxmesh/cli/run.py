@@ -54,6 +54,7 @@ def run(
     """Train with one method; all defaults work."""
     show_notices()
     from proxmesh.experiment.assemble import assemble
+    from proxmesh.experiment.joining import telling
     from proxmesh.experiment.results import RunFolder
 
     config = task.config({"algorithm.name": algorithm})
@@ -64,12 +65,13 @@ def run(
             f"{launch.size}. Start it alone, or use `--engine {launch.engine}`."
         )
     job = assemble(config)
-    if out and job.world.is_root:
-        RunFolder.require_free(Path(out), force)
-    job = job.settled(always=strict or not (quiet or as_json))
-    verdict = verdict_of(job)
-    if strict and verdict is not None and verdict.verdict == "unstable":
-        raise InputError(f"`--strict`: {verdict}")
+    with telling(job.world):
+        if out and job.world.is_root:
+            RunFolder.require_free(Path(out), force)
+        job = job.settled(always=strict or not (quiet or as_json))
+        verdict = verdict_of(job)
+        if strict and verdict is not None and verdict.verdict == "unstable":
+            raise InputError(f"`--strict`: {verdict}")
     folder = Path(job.world.share({"folder": out or str(_new_folder(job))})["folder"])
     silent = quiet or as_json or not job.world.is_root
     if not silent:

@@ -75,10 +75,12 @@ class Job:
         found = settled(
             self.algorithm, self.problem, self.world, self.graph, rows, always=always
         )
-        config = {**self.config, "run": dict(self.config["run"])}
-        config["algorithm"] |= dataclasses.asdict(found.algorithm)
-        if found.automatic:
-            config["run"]["automatic"] = list(found.automatic)
+        before, run = self.config["algorithm"], self.config["run"]
+        config = {
+            **self.config,
+            "algorithm": {**before, **dataclasses.asdict(found.algorithm)},
+            "run": {**run, "automatic": list(found.automatic or run["automatic"])},
+        }
         return dataclasses.replace(
             self, algorithm=found.algorithm, config=config, found=found
         )

@@ -55,6 +55,15 @@ NOT_THE_TASK = (  # and how long, how closely and on what
     "run.steps",
     "run.target",
 )
+CURVATURE = (  # on which constants that are found depend
+    "seed",
+    "algorithm.name",
+    "data.",
+    "graph.",
+    "model.",
+    "run.batch",
+    "run.dtype",
+)
 Count = Annotated[int, Field(ge=1, strict=True)]
 
 
@@ -190,6 +199,7 @@ def load_config(
     tree = _parsed(text, file)
     given = {path: value for path, value in (flags or {}).items() if value is not None}
     dotted = dict(map(assignment, assignments)) | given
+    _forget_what_was_found(tree, dotted)
     for path, value in dotted.items():
         put(tree, path, value)
     source = Source(file, text, frozenset(dotted))
@@ -199,6 +209,24 @@ def load_config(
         raise _explained(error, source) from error
     config._source = source
     return config
+
+
+def _forget_what_was_found(tree: dict[str, Any], changes: Iterable[str]) -> None:
+    """Constants that a run found are no longer right for another task.
+
+    Those that are given anew are not automatic any more.
+    """
+    changes = list(changes)
+    found = tree.get("run", {}).get("automatic", [])
+    if not (isinstance(found, list) and isinstance(tree.get("algorithm"), dict)):
+        return  # refused later, with its place
+    if any(c.startswith(CURVATURE) and c != "data.dir" for c in changes):
+        for name in found:
+            tree["algorithm"].pop(name, None)
+        tree["run"]["automatic"] = []
+    elif found:
+        kept = [name for name in found if f"algorithm.{name}" not in changes]
+        tree["run"]["automatic"] = kept
 
 
 def with_defaults(config: Config, *, steps: int, seed: int) -> Config:

@@ -45,11 +45,18 @@ def graph_of(graph: Any) -> Graph:
 
 
 def with_constants_of(made: Any, algorithm: Any) -> Any:
-    """The algorithm with what an earlier run of the same kind has found."""
+    """The algorithm with what an earlier run of the same kind has found.
+
+    Where one of c_rho and c_eta is given anew, the other keeps its ratio to it.
+    """
     missing = getattr(algorithm, "missing", ())
     if type(made) is not type(algorithm) or not missing:
         return algorithm
-    return dataclasses.replace(algorithm, **{n: getattr(made, n) for n in missing})
+    found = {name: getattr(made, name) for name in missing}
+    for name, other in (("c_rho", "c_eta"), ("c_eta", "c_rho")):
+        if name in found and other not in found:
+            found[name] *= getattr(algorithm, other) / getattr(made, other)
+    return dataclasses.replace(algorithm, **found)
 
 
 def local_part(problem: Any, world: World) -> Any:

@@ -194,7 +194,7 @@ class RunFolder:
             self._write_agents(result)
         else:
             result.history.to_csv(self.path / "history.csv", index=False)
-        if result.monitor is not None and summary:
+        if result.monitor is not None and result.monitor.rows and summary:
             seen = pd.DataFrame(result.monitor.rows)
             seen.to_csv(self.path / "theory.csv", index=False)
         for name in ("model", "sparse_model"):

@@ -105,10 +105,14 @@ def _is_one_setting(runs: Sequence[Run], label: str) -> bool:
 
 
 def _setting(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes it the same method; constants that were found differ by seed."""
+    flat = flattened(config)
+    found = {f"algorithm.{name}" for name in flat.get("run.automatic", ())}
     return {
         key: value
-        for key, value in flattened(config).items()
-        if key.startswith("algorithm.") or key in {"run.steps", "run.eval_every"}
+        for key, value in flat.items()
+        if (key.startswith("algorithm.") and key not in found)
+        or key in {"run.automatic", "run.steps", "run.eval_every"}
     }
 
 
@@ -116,8 +120,9 @@ def _where(run: Run, places: Mapping[Path, Path]) -> str:
     """The shortest name that tells a run's folder from the others."""
     top = places[run.folder]
     folder = run.folder.parent if run.folder.name.startswith("seed-") else run.folder
-    inside = folder.relative_to(top.resolve()) if folder != top.resolve() else Path()
-    return str(Path(top.name) / inside)
+    if not folder.is_relative_to(top.resolve()):  # the seed's own folder was named
+        return str(Path(folder.name))
+    return str(Path(top.name) / folder.relative_to(top.resolve()))
 
 
 def _read(folder: Path) -> Run | None:

@@ -42,6 +42,7 @@ PANELS: Mapping[str, Curves] = {
     },
     "Lyapunov function": {
         "lyapunov": (r"$\Phi$", BLUE, "-"),
+        "lemma3_left": (r"E $\Phi$, resampled", GRAY, ":"),
         "lemma3_right": ("what Lemma 3 allows", ORANGE, "--"),
     },
 }

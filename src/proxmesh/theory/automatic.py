@@ -1,7 +1,7 @@
 """Which c_rho, c_eta, c_a? Constants from the curvature of the losses and the graph.
 
-The step is ``eta_i = c_eta (d_i + 1) k^(1/3) + L`` with L the smoothness of the losses:
-stable on every graph from the first iteration on (docs/theory.md), and long, since L
+The step is ``eta_i = c_eta (d_i + 1) k^(1/3) + L_f``, L_f the smoothness of the losses:
+stable on every graph from the first iteration on (docs/theory.md), and long, since L_f
 does not grow. The penalty is as small as holds the agents together.
 """
 
@@ -16,7 +16,12 @@ from torch import Tensor
 from proxmesh.algorithms import HSMADMM
 from proxmesh.errors import InputError
 from proxmesh.graphs import Graph
-from proxmesh.theory.smoothness import STREAM, Smoothness, estimate_smoothness
+from proxmesh.theory.smoothness import (
+    STREAM,
+    Smoothness,
+    estimate_smoothness,
+    require_finite,
+)
 from proxmesh.theory.spectra import Spectra, Vector
 from proxmesh.types import World
 
@@ -29,7 +34,7 @@ SHARE_APART = 0.25  # of the negative curvature, where agents pull apart
 HELD_BY_NEIGHBORS = 0.07  # of the same, by the connectivity of the graph
 STIFFEST = 4.0  # penalty by curvature, on networks that hardly hang together
 SLOW_MODE = 0.3  # a slower network gets a stiffer penalty
-PAPERS_RULE = 1.6  # without L in the step, the penalty alone must keep it short
+PAPERS_RULE = 1.6  # without L_f in the step; trains, but is not certified at first
 LEAST_MOMENTUM = 0.5
 MOMENTUM_OF_NOISE = 0.04
 MOST_MOMENTUM = 10.0
@@ -48,9 +53,16 @@ class Settled:
     lower: float = 0.0
 
     def __str__(self) -> str:
-        values = [f"{n} {getattr(self.algorithm, n):.3g}" for n in self.automatic]
-        measured = str(self.smoothness)
-        return f"{', '.join(values)} from {measured}" if values else measured
+        if self.smoothness is None:
+            return str(self.algorithm)
+        found = ", ".join(
+            f"{n} {getattr(self.algorithm, n):.3g}" for n in self.automatic
+        )
+        return (
+            f"{found + ' from ' if found else ''}largest curvature {self.upper:.3g}, "
+            f"lowest {self.lower:.2g} ({self.smoothness.products} Hessian-vector "
+            f"products an agent, {self.smoothness.seconds:.2g} s)"
+        )
 
 
 def settled(
@@ -97,10 +109,11 @@ def settled_for(
     """Fill in what is missing for given curvatures of every agent, data alike."""
     if not algorithm.missing:
         return algorithm
-    if not (upper > 0).any():
+    known_c_rho = algorithm.c_rho is not None or algorithm.c_eta is not None
+    if not (upper > 0).any() and not known_c_rho:
         raise InputError(
             "certify: the constants of `HSMADMM()` follow from the smoothness of the "
-            "losses, which is 0. Give `smoothness`, or c_rho and c_eta."
+            "losses, which is 0. Give `smoothness`, or c_rho."
         )
     weight = _weight(algorithm, graph.degrees, graph.max_degree)
     demand = float((_demand(upper, lower, 0.0) / weight).mean())
@@ -168,6 +181,7 @@ def _weight(algorithm: HSMADMM, degree: Any, largest: int) -> Any:
 def _pull(problem: Any, world: World, x: Tensor) -> float:
     """Share of the first gradients, squared, in which the agents disagree."""
     gradient = problem.grad(x, problem.sample(0, size=SAMPLES, stream=STREAM))
+    require_finite(problem, gradient.double().square().sum(1))
     mean = world.reduce(gradient, "mean")
     apart = float(world.reduce((gradient - mean).square().sum(1), "mean"))
     total = apart + mean.square().sum().item()

@@ -29,7 +29,7 @@ Verdict: TypeAlias = Literal["stable", "unstable", "not certified"]
 
 LINEARIZED = 0.75
 """How much of ``rho A'A`` a linearized step must cover (He, Ma, Yuan 2020)."""
-FOREVER = 10**18  # iterations after which nobody waits for a certificate
+FOREVER = 10**18  # iterations; nobody waits longer for a certificate
 
 
 @final
@@ -40,17 +40,18 @@ class Certificate:
     verdict: Verdict
     reason: str
     remedy: str  # the smallest change that makes it stable; empty if none is needed
+    algorithm: HSMADMM  # with the constants that were certified
     graph: str
     ratio: float  # c_eta / c_rho
     threshold: float  # of the ratio on this graph for the worst prox, at smoothness 0
-    threshold_smooth: float  # the same for h = 0: below it every run blows up
-    graph_free: float  # a ratio that is stable on every graph
+    threshold_smooth: float  # the same for h = 0: below it runs blow up in the end
+    graph_free: float | None  # a ratio for every graph; None with an assumed degree
     margin: float  # share of the step that is to spare where it is least
     worst_k: float  # the iteration where that is; inf: in the limit
     certified_from: int | None  # the iteration from which it holds; None: never
     stable_c_eta: float  # the smallest c_eta that is stable from k = 1 on
-    contraction: float  # of the disagreement in an iteration, losses aside
-    gain: float  # predicted speed of own degrees over the largest degree for all
+    contraction: float  # of the disagreement at the last k (or in the limit), f = 0
+    gain: float  # predicted speed of own degrees over the largest for all, L_f aside
     smoothness: float  # the largest upper curvature of an agent's loss
     curvature: float  # the lowest
 
@@ -150,23 +151,26 @@ class _Examined:
         known = None not in {since_step, since_hold}
         since = max(since_step or 1, since_hold or 1) if known else None
         needed = self.needed(threshold)
-        verdict, reason, remedy = self._judged(
-            _Facts(ratio, threshold, smooth, first, since_step, since_hold, needed)
-        )
+        facts = _Facts(ratio, threshold, smooth, first, since_step, since_hold, needed)
+        verdict, reason, remedy = self._judged(facts)
+        if verdict == "unstable" and steps is not None and min(first, last) > 0:
+            verdict = "not certified"
+            reason += f" in the end; L_f in the step puts that off beyond k = {steps:,}"
         return Certificate(
             verdict=verdict,
             reason=reason,
             remedy=remedy,
+            algorithm=self.algorithm,
             graph=str(self.graph),
             ratio=ratio,
             threshold=threshold,
             threshold_smooth=smooth,
-            graph_free=GRAPH_FREE_RATIO,
+            graph_free=None if self.algorithm.assumed_degree else GRAPH_FREE_RATIO,
             margin=min(first, last),
             worst_k=1 if first <= last else (math.inf if steps is None else steps),
             certified_from=since,
             stable_c_eta=needed,
-            contraction=self.contraction(ratio),
+            contraction=self.contraction(steps),
             gain=self.gain(),
             smoothness=float(self.upper.max()),
             curvature=float(self.lower.min()),
@@ -174,10 +178,14 @@ class _Examined:
 
     def margin(self, k: int) -> float:
         """``1 - lambda_max(Q^(-1/2) (H/2 + 3/4 rho (L + I)) Q^(-1/2))`` at k."""
-        t = (k + self.algorithm.k0) ** (1 / 3)
-        coupling = LINEARIZED * self.c_rho * t
-        step = self.c_eta * t * self.weight + self.offset
+        rho, step = self._at(k)
+        coupling = LINEARIZED * rho
         return 1 - self.spectra.largest(step, coupling, self.upper / 2 + coupling)
+
+    def _at(self, k: int) -> tuple[float, Vector]:
+        """Penalty and inverse steps of iteration k."""
+        t = (k + self.algorithm.k0) ** (1 / 3)
+        return self.c_rho * t, self.c_eta * t * self.weight + self.offset
 
     def needed(self, threshold: float) -> float:
         """The smallest c_eta that is stable for the worst prox from k = 1 on."""
@@ -187,10 +195,11 @@ class _Examined:
         at_first = self.spectra.largest(self.weight, coupling, own)
         return max(at_first, threshold * self.c_rho)
 
-    def contraction(self, ratio: float) -> float:
-        """Decay of the disagreement in an iteration: the slowest of all modes."""
-        modes = (self.spectra.slowest(self.weight), self.spectra.largest(self.weight))
-        return max(_decay(mode / ratio) for mode in modes)
+    def contraction(self, k: int | None) -> float:
+        """Decay of the disagreement at k, or in the limit: the slowest of all modes."""
+        rho, step = (self.c_rho, self.c_eta * self.weight) if k is None else self._at(k)
+        modes = (self.spectra.slowest(step / rho), self.spectra.largest(step / rho))
+        return max(map(_decay, modes))
 
     def gain(self) -> float:
         """Speed with own degrees over that with the largest degree, each at its limit.
@@ -219,10 +228,8 @@ class _Examined:
         if holds(1):
             return 1
         high = 2
-        while not holds(high):
+        while high < FOREVER and not holds(high):
             high *= 2
-            if high > FOREVER:
-                return None
         low = high // 2
         while high - low > 1:
             middle = (low + high) // 2
@@ -244,32 +251,34 @@ class _Examined:
                 f"prox can keep {graph} oscillating",
                 remedy,
             )
+        above = f"{steps} is above {f.threshold:.3g} on {graph}"
+        wrong, remedies = [], []
         if f.since_step != 1:
-            return (
-                "not certified",
-                f"the first steps are too long for smoothness {self.upper.max():.3g} "
-                f"(margin {f.first:.2g} at k = 1; they hold from k = {f.since_step:,} "
-                "on)",
-                remedy,
+            above += (
+                f", but the first steps are too long for smoothness "
+                f"{self.upper.max():.3g} (margin {f.first:.2g} at k = 1; they hold "
+                f"from k = {f.since_step:,} on)"
             )
-        kept = f"{steps} is above {f.threshold:.3g} on {graph}, margin {f.first:.2g}"
+            remedies.append(remedy)
+        else:
+            above += f", margin {f.first:.2g} at k = 1"
         if f.since_hold is None:
-            return (
-                "not certified",
-                f"the steps are stable ({kept}), but all losses may curve down "
-                f"together (by {-self.lower.mean():.2g} on average), which no penalty "
-                "holds",
-                "",
+            wrong.append(
+                "the losses are not convex: they may curve down together (curvature "
+                f"{self.lower.mean():.2g}), which no penalty holds"
             )
-        if f.since_hold != 1:
+        elif f.since_hold != 1:
+            wrong.append(
+                f"the penalty holds the lowest curvature {self.lower.min():.2g} only "
+                f"from k = {f.since_hold:,} on"
+            )
             more = _rounded_up(self._growth(f.since_hold))
-            return (
-                "not certified",
-                f"the steps are stable ({kept}), but the penalty holds the lowest "
-                f"curvature {self.lower.min():.2g} only from k = {f.since_hold:,} on",
-                f"Raise `c_rho` and `c_eta` {more:g} times.",
-            )
-        return "stable", f"{kept} at k = 1", ""
+            remedies.append(f"Raise `c_rho` and `c_eta` {more:g} times.")
+        if not wrong and f.since_step == 1:
+            return "stable", above, ""
+        if f.since_step == 1:
+            above = f"the steps are stable ({above})"
+        return "not certified", "; but ".join([above, *wrong]), " ".join(remedies)
 
     def _growth(self, k: int) -> float:
         """How much larger the penalty is at k than at 1."""

@@ -34,7 +34,7 @@ INEQUALITIES: Mapping[str, tuple[str, str, str]] = {  # left and right column, w
     "lemma 1's step": ("dual_change", "seen_by_A", "|dlambda|^2 <= |A' dlambda|^2"),
     "lemma 1": ("dual_change", "lemma1_right", "|dlambda|^2 <= its bound"),
     "lemma 2": ("lemma2_left", "lemma2_right", "E |E|^2 <= its bound"),
-    "lemma 3": ("lyapunov", "lemma3_right", "the Lyapunov function falls as claimed"),
+    "lemma 3": ("lemma3_left", "lemma3_right", "E Phi falls as claimed"),
     "descent": ("lyapunov", "lyapunov_before", "the Lyapunov function falls"),
 }
 """What is counted as held or violated: ``left <= right`` at every look."""
@@ -118,6 +118,8 @@ class Monitor:
         row["lemma3_right"] = before.lyapunov + now.lemma3_change(
             before, row["gradient_noise"]
         )
+        expected = now.gamma * (row["lemma2_left"] - row["error"])
+        row["lemma3_left"] = now.lyapunov + expected  # over the same minibatches
         residual = kkt_residual(made[2], self.problem)
         if residual is not None:
             row["kkt"] = self.world.reduce(residual, "sum").item()
@@ -264,8 +266,8 @@ class _Iterate:
         monitor = self.monitor
         degrees = torch.from_numpy(monitor.graph.degrees)[:, None].double()
         eta = monitor.algorithm.inverse_step(self.k, _Degrees(degrees))
-        own = eta.double().numpy()[:, 0] - self.rho
         spectra, ones = Spectra(monitor.graph), np.ones(monitor.graph.n)
+        own = ones * np.asarray(eta, float).reshape(-1) - self.rho
         highest = spectra.largest(ones, -self.rho, own)
         return max(abs(highest), abs(spectra.smallest(-self.rho, own)))
 

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from proxmesh.checks import require_whole
 from proxmesh.errors import InputError
+from proxmesh.types import World
 
-__all__ = ["Smoothness", "estimate_smoothness"]
+__all__ = ["Smoothness", "estimate_smoothness", "require_finite"]
 
 PRODUCTS = 8  # of the Lanczos iteration: the extremes of a spectrum settle first
 SAMPLES = 128  # of an agent, on which curvature is taken
@@ -34,6 +35,15 @@ class Smoothness:
     noise: Tensor  # sqrt(E |H_xi u - H u|^2): what STORM's correction leaves in
     seconds: float
     products: int  # Hessian-vector products that each agent took
+
+    def gathered(self, world: World) -> tuple[Tensor, Tensor]:
+        """Upper and lower curvature of every agent of the network, ``[n]`` each."""
+        both = torch.stack([self.upper, self.lower], dim=1)
+        if len(both) == world.n:
+            return self.upper, self.lower
+        spread = both.new_zeros(len(both), world.n, 2)
+        spread[torch.arange(len(both)), list(world.agents)] = both
+        return tuple(world.reduce(spread, "sum").unbind(1))  # type: ignore[return-value]
 
     def __str__(self) -> str:
         return (
@@ -85,10 +95,11 @@ def estimate_smoothness(
         ]
     ).to(DOUBLE)
     spread = (found - found.mean(0)).square().sum(2).sum(0) / (batches - 1)
-    _require_finite(problem, upper, lower, spread)
+    require_finite(problem, upper, lower, spread)
+    noticed = torch.finfo(x.dtype).eps ** 0.5 * upper  # less is rounding
     return Smoothness(
         upper=upper.clamp_min(0),
-        lower=lower,
+        lower=torch.where(lower.abs() <= noticed, 0, lower),
         mean_square=found.square().sum(2).mean(0).sqrt(),
         noise=spread.sqrt(),
         seconds=time.perf_counter() - begin,
@@ -131,11 +142,14 @@ def _extremes(
                 image = image - (image * q).sum(1, keepdim=True) * q
         length = image.norm(dim=1, keepdim=True)
         if j + 1 < products:
-            # A row whose Krylov space is exhausted goes on with zeros: no new values.
+            # A row whose Krylov space is exhausted goes on with zeros.
             small = length <= 1e-6 * torch.stack(diagonal).abs().amax(0)[:, None]
             beside.append(torch.where(small, 0, length)[:, 0])
             basis.append(torch.where(small, 0, image / length))
-    inner = torch.diag_embed(torch.stack(diagonal, 1).to(DOUBLE))
+    # Their Ritz values would be 0; the first one is between the ends of the spectrum.
+    used = torch.stack(basis).abs().amax(2) > 0
+    filled = torch.where(used, torch.stack(diagonal), diagonal[0])
+    inner = torch.diag_embed(filled.T.to(DOUBLE))
     if beside:
         off = torch.stack(beside, 1).to(DOUBLE)
         inner = inner + torch.diag_embed(off, 1) + torch.diag_embed(off, -1)
@@ -148,7 +162,8 @@ def _extremes(
     return values[:, -1], values[:, 0], sharpest
 
 
-def _require_finite(problem: Any, *found: Tensor) -> None:
+def require_finite(problem: Any, *found: Tensor) -> None:
+    """Name the first local agent whose loss has no finite curvature or gradient."""
     for values in found:
         sick = (~values.isfinite()).nonzero()
         if len(sick):
