@@ -1,8 +1,8 @@
-"""Check that the defaults train a9a on every topology, untouched.
+"""Check that `HSMADMM()` trains a9a on every topology, untouched.
 
     python benchmarks/graphs.py [--agents 8] [--steps 1500]
 
-HSM-ADMM with its default constants, the MLP, batch 64, one thread, seed 0. Prints a
+HSM-ADMM with automatic constants, the MLP, batch 64, one thread, seed 0. Prints a
 Markdown table; a graph that cannot have this many agents is left out.
 """
 

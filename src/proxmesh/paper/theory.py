@@ -101,10 +101,9 @@ def best_condition(graph: Graph, **options: Any) -> float:
         ratio, theta = np.exp(np.clip(point, -12, 12))
         return -condition(graph, ratio, theta, **options)
 
-    starts = [(math.log(r), math.log(t)) for r in (0.5, 1.0, 2.0) for t in (0.1, 1, 10)]
     return max(
-        -minimize(lost, start, method="Nelder-Mead", options={"fatol": 1e-9}).fun
-        for start in starts
+        -float(minimize(lost, start, method="Nelder-Mead").fun)
+        for start in ((0.0, 0.0), (0.5, -2.0))
     )
 
 
