@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -13,7 +14,8 @@ from zoo import ROUND, Quadratics
 import proxmesh as pm
 from proxmesh.experiment.assemble import assemble
 from proxmesh.experiment.config import load_config
-from proxmesh.theory import certify, settled
+from proxmesh.theory import certify, estimate_smoothness, settled
+from proxmesh.theory.smoothness import STREAM
 
 CONSTANTS = ("c_rho", "c_eta", "c_a", "smoothness")
 
@@ -55,6 +57,36 @@ def test_a_given_constant_is_never_overridden() -> None:
     whole = found_for(ROUND, problem, graph, x)
     assert whole.algorithm is ROUND
     assert whole.smoothness is None  # nothing was measured
+
+
+@pytest.mark.parametrize("kind", ["star", "path", "complete", "barabasi-albert"])
+@pytest.mark.parametrize("split", ["shuffled", "by-label"])
+def test_the_rule_is_that_of_the_page(kind: str, split: str) -> None:
+    problem, graph = cancer(6, split), pm.graphs.make(kind, 6)
+    x = problem.x0()
+    found = found_for(pm.HSMADMM(), problem, graph, x)
+    measured = estimate_smoothness(problem, x)
+    degrees = graph.degrees + 1.0
+    g = problem.grad(x, problem.sample(0, size=256, stream=STREAM))
+    apart = (g - g.mean(0)).square().sum(1).mean()
+    pull = float(apart / (apart + g.mean(0).square().sum()))
+    assert (pull > 0.3) == (split == "by-label")
+    upper, down = measured.upper.numpy(), np.maximum(-measured.lower.numpy(), 0)
+    c_rho = ((0.05 * upper + (0.2 + 0.25 * pull) * down) / degrees).mean()
+    laplacian = np.asarray(graph.laplacian)
+    scaled = laplacian / np.sqrt(np.outer(degrees, degrees))
+    c_rho *= max(1, 0.3 / np.linalg.eigvalsh(scaled)[1]) ** 0.5
+    connectivity = np.linalg.eigvalsh(laplacian)[1]
+    c_rho = max(c_rho, 0.07 * pull * down.max() / connectivity)
+    noise = (measured.noise.numpy() / degrees).max()
+    expected = {
+        "c_rho": c_rho,
+        "c_eta": 1.6 * c_rho,
+        "c_a": max(0.5, 0.04 * (noise / (1.6 * c_rho)) ** 2),
+        "smoothness": upper.max(),
+    }
+    for name, value in expected.items():
+        assert getattr(found.algorithm, name) == pytest.approx(value, rel=2e-3), name
 
 
 def test_a_given_step_is_the_papers() -> None:

@@ -163,14 +163,20 @@ def test_the_margin_is_least_where_it_is_said_to_be() -> None:
         assert margins[int(found.worst_k)] == pytest.approx(found.margin)
 
 
-def test_the_smallest_change_is_the_smallest() -> None:
-    graph, smoothness = pm.graphs.barabasi_albert(12), np.linspace(0.5, 3, 12)
-    needed = certify(pm.HSMADMM(0.3, 0.2, 1.0), graph, smoothness)
+@pytest.mark.parametrize(("offset", "k0"), [(0.0, 0), (0.3, 0), (0.3, 7)])
+def test_the_smallest_change_is_the_smallest(offset: float, k0: int) -> None:
+    graph, smoothness = pm.graphs.barabasi_albert(12), np.linspace(0.5, 6, 12)
+
+    def of(c_eta: float) -> Any:
+        algorithm = pm.HSMADMM(0.3, c_eta, 1.0, offset, k0=k0)
+        return certify(algorithm, graph, smoothness)
+
+    needed = of(0.2)
     assert needed.verdict == "unstable"
     enough = float(needed.remedy.split(" to ")[1].rstrip("."))
     assert enough == pytest.approx(needed.stable_c_eta, rel=1e-3)
-    assert certify(pm.HSMADMM(0.3, enough, 1.0), graph, smoothness).verdict == "stable"
-    less = certify(pm.HSMADMM(0.3, 0.999 * needed.stable_c_eta, 1.0), graph, smoothness)
+    assert of(enough).verdict == "stable"
+    less = of(0.999 * needed.stable_c_eta)
     assert less.verdict == "not certified"
     assert less.certified_from is not None
     assert less.certified_from > 1

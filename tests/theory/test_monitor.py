@@ -14,7 +14,14 @@ import proxmesh as pm
 from proxmesh.metrics import kkt_residual
 from proxmesh.paper.theory import incidence
 from proxmesh.theory import Monitor
-from proxmesh.theory.monitor import C_ERR, C_MU, INEQUALITIES, THETA
+from proxmesh.theory.monitor import (
+    C_ERR,
+    C_MU,
+    INEQUALITIES,
+    RESAMPLED,
+    STREAM,
+    THETA,
+)
 
 ALGORITHM = pm.HSMADMM(0.5, 1.5, 2.0, 0.7)
 GRAPH = pm.graphs.barabasi_albert(6)
@@ -109,6 +116,25 @@ def test_rows_are_what_the_paper_defines() -> None:  # noqa: PLR0915 - formula b
     assert row["lemma3_right"] == pytest.approx(first + allowed)
     expected = second + now["gamma"] * (row["lemma2_left"] - errors[2])
     assert row["lemma3_left"] == pytest.approx(expected)
+
+
+def test_lemma2_is_written_out() -> None:
+    problem = Quadratics.random(6, 3, 0.2, seed=1, noise=0.3)
+    row, (_, one, two) = watched(problem, 5)
+    a = min(1.0, 2.0 * (int(two.k) + 1) ** (-2 / 3))
+    lefts, noises = [], []
+    for stream in range(STREAM, STREAM + RESAMPLED):
+        batch = problem.sample(two.k, stream=stream)
+        v = problem.grad(two.x, batch) + (1 - a) * (one.v - problem.grad(one.x, batch))
+        lefts.append(float((v - problem.full_grad(two.x)).square().sum()))
+        drawn = problem.grad(two.x, batch) - problem.full_grad(two.x)
+        noises.append(float(drawn.square().sum()))
+    assert row["lemma2_left"] == pytest.approx(np.mean(lefts))
+    assert row["gradient_noise"] == pytest.approx(np.mean(noises))
+    error = float((one.v - problem.full_grad(one.x)).square().sum())
+    moved = float((two.x - one.x).square().sum())
+    right = (1 - a) ** 2 * (error + 2 * row["smoothness"] ** 2 * moved)
+    assert row["lemma2_right"] == pytest.approx(right + 2 * a**2 * np.mean(noises))
 
 
 def test_lemma2_is_the_mean_over_resampled_batches() -> None:
