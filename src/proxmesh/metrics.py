@@ -18,6 +18,7 @@ __all__ = [
     "HIGHER_IS_BETTER",
     "Metric",
     "density",
+    "evaluated",
     "kkt_residual",
     "measure",
     "measure_alone",
@@ -69,7 +70,7 @@ def measure(
     consensus = world.reduce((x - x_mean).square().sum(1), "sum").item()
     row = {"consensus": consensus, "density": density(x_mean[None]).item()}
 
-    found = _evaluated(problem, x_mean.expand_as(x))
+    found = evaluated(problem, x_mean.expand_as(x))
     if found.grad is not None:
         forward = x_mean - world.reduce(found.grad, "mean")
         gap = x_mean - problem.prox(forward[None], 1.0)[0]
@@ -102,7 +103,7 @@ def measure_alone(
 ) -> list[dict[str, float]]:
     """Evaluate each local agent at its own model, with nothing reduced or sent."""
     x = state.x
-    found = _evaluated(problem, x)
+    found = evaluated(problem, x)
     columns: dict[str, Tensor] = {"density": density(x)}
     if found.grad is not None:
         gap = x - problem.prox(x - found.grad, 1.0)
@@ -148,7 +149,8 @@ def kkt_residual(state: Any, problem: Any) -> Tensor | None:
     return residual
 
 
-def _evaluated(problem: Any, x: Tensor) -> Evaluation:
+def evaluated(problem: Any, x: Tensor) -> Evaluation:
+    """Gradient and loss over whole shards, in one pass where the problem has one."""
     if hasattr(problem, "evaluate"):
         found: Evaluation = problem.evaluate(x)
         return found

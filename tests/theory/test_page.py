@@ -1,10 +1,16 @@
 """Every number of docs/theory.md, computed again."""
 
+import importlib.util
+import json
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from threadpoolctl import threadpool_limits
 
 import proxmesh as pm
 from proxmesh.experiment.assemble import assemble
@@ -23,7 +29,24 @@ from proxmesh.paper.theory import (
 )
 from proxmesh.theory import certify
 
-PAGE = (Path(__file__).parents[2] / "docs" / "theory.md").read_text()
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "theory.md").read_text()
+KEPT = ROOT / "benchmarks" / "results" / "automatic.json"
+
+
+def _benchmark() -> Any:
+    """benchmarks/automatic.py, which is a script and not part of the package."""
+    file = ROOT / "benchmarks" / "automatic.py"
+    spec = importlib.util.spec_from_file_location("automatic", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["automatic"] = module  # dataclasses look themselves up there
+    spec.loader.exec_module(module)
+    return module
+
+
+automatic = _benchmark()
 
 
 def rows_after(heading: str, columns: int) -> dict[str, list[str]]:
@@ -36,6 +59,13 @@ def rows_after(heading: str, columns: int) -> dict[str, list[str]]:
         if len(row) == columns and row[0] in {*GRAPHS, *RATES}:
             found.setdefault(row[0], row[1:])
     return found
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Small matrices: more threads would wait for one another."""
+    with threadpool_limits(1):
+        yield
 
 
 @pytest.mark.parametrize(
@@ -123,3 +153,23 @@ def test_counts_of_the_monitor(tmp_path: Path) -> None:
         # What is violated now and then depends on rounding; what always holds does not.
         slack = 0 if int(held) == 20 else 4
         assert abs(inequality.held - int(held)) <= slack, inequality
+
+
+def test_automatic_constants_against_the_grid() -> None:
+    """The table is that of the kept measurements; one line of it is run again."""
+    kept = json.loads(KEPT.read_text())
+    assert len(kept) == len(list(automatic.tasks()))
+    assert automatic.table(kept) in PAGE
+    ratios = {
+        name: row["automatic"] / min(row["grid"].values()) for name, row in kept.items()
+    }
+    assert max(ratios.values()) < 3
+    assert f"at most {max(ratios.values()):.1f}" in PAGE
+    torch.set_default_dtype(torch.float32)
+    torch.set_num_threads(1)
+    task = automatic.Task("logistic", "by-label", "star", 8)
+    again = automatic.measured(task, with_grid=False)
+    assert again["automatic"] == pytest.approx(kept[str(task)]["automatic"], rel=0.1)
+    assert again["found"]["c_rho"] == pytest.approx(
+        kept[str(task)]["found"]["c_rho"], rel=1e-2
+    )

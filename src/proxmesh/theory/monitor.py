@@ -17,7 +17,7 @@ from torch import Tensor
 from proxmesh.algorithms import HSMADMM
 from proxmesh.errors import InputError
 from proxmesh.graphs import Graph
-from proxmesh.metrics import kkt_residual
+from proxmesh.metrics import evaluated, kkt_residual
 from proxmesh.theory.smoothness import estimate_smoothness
 from proxmesh.theory.spectra import Spectra
 from proxmesh.types import World
@@ -91,14 +91,23 @@ class Monitor:
         made = [state]
         for _ in range(2):
             made.append(self.algorithm.step(made[-1], self.problem, self.world))
-        exact = [self.problem.full_grad(s.x) for s in made]
+        seen = [evaluated(self.problem, s.x) for s in made]
+        exact: list[Any] = [found.grad for found in seen]
+        losses: list[Any] = [found.loss for found in seen]
         errors = [
             self._sum(s.v - g) for s, g in zip(made, exact, strict=True)
         ]  # |E|^2 at the three iterates
         smooth = estimate_smoothness(self.problem, state.x)
         constant = self.world.reduce(smooth.mean_square, "max").item()
         before, now = (
-            _Iterate(self, made[j], made[j + 1], errors[j : j + 2], constant)
+            _Iterate(
+                self,
+                made[j],
+                made[j + 1],
+                loss=losses[j + 1],
+                errors=errors[j : j + 2],
+                smoothness=constant,
+            )
             for j in (0, 1)
         )
         row = {
@@ -169,6 +178,8 @@ class _Iterate:
         monitor: Monitor,
         old: Any,
         new: Any,
+        *,
+        loss: Tensor,
         errors: list[float],
         smoothness: float,
     ) -> None:
@@ -189,6 +200,7 @@ class _Iterate:
         edges = world.reduce((new.x * new.lx).sum(1).double(), "sum").item()
         self.residual = edges + monitor._sum(self.gap)
         self.stiffness = self._norm_of_s()  # |S|
+        self.lagrangian = self._lagrangian(loss)
 
     def lemma1_right(self, before: "_Iterate") -> float:
         """The bound of Lemma 1."""
@@ -221,7 +233,7 @@ class _Iterate:
     def lyapunov_terms(self) -> dict[str, float]:
         """The four terms of the Lyapunov function."""
         return {
-            "lagrangian": self._lagrangian(),
+            "lagrangian": self.lagrangian,
             "error_term": self.gamma * self.error,
             "past_error_term": C_ERR / self.rho * self.error_before,
             "step_term": self.beta / 2 * self.step**2,
@@ -252,13 +264,12 @@ class _Iterate:
         change: float = grown + 2 * a**2 * noise * self.gamma - fall
         return change
 
-    def _lagrangian(self) -> float:
+    def _lagrangian(self, loss: Tensor) -> float:
         """The augmented Lagrangian at (x, y, lambda) with this penalty."""
         monitor, new = self.monitor, self.new
-        problem, world = monitor.problem, monitor.world
         price = (new.alpha_sum * new.x).sum(1) + (new.beta * self.gap).sum(1)
-        own = problem.value(new.x) + problem.penalty(new.y) - price
-        total: float = world.reduce(own.double(), "sum").item()
+        own = loss + monitor.problem.penalty(new.y) - price
+        total: float = monitor.world.reduce(own.double(), "sum").item()
         return total + self.rho / 2 * self.residual
 
     def _norm_of_s(self) -> float:
