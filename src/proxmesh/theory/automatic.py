@@ -25,7 +25,7 @@ from proxmesh.theory.smoothness import (
 from proxmesh.theory.spectra import Spectra, Vector
 from proxmesh.types import World
 
-__all__ = ["Settled", "settled", "settled_for"]
+__all__ = ["Settled", "settled", "settled_for", "step_weight"]
 
 RATIO = 1.6  # c_eta / c_rho: stable on every graph, with a little to spare
 SHARE_OF_UPPER = 0.05  # of the largest curvature that the penalty takes
@@ -90,7 +90,7 @@ def settled(
     if not isinstance(algorithm, HSMADMM) or not (always or algorithm.missing):
         return Settled(algorithm)
     found = estimate_smoothness(problem, x)
-    weight = _weight(algorithm, world.degree[:, 0], world.max_degree)
+    weight = step_weight(algorithm, world.degree[:, 0], world.max_degree)
     pull = _pull(problem, world, x) if algorithm.missing else 0.0
     numbers = torch.stack([found.upper, -found.lower, found.noise / weight], dim=1)
     upper, down, noise = world.reduce(numbers.to(x.device), "max").tolist()
@@ -115,7 +115,7 @@ def settled_for(
             "certify: the constants of `HSMADMM()` follow from the smoothness of the "
             "losses, which is 0. Give `smoothness`, or c_rho."
         )
-    weight = _weight(algorithm, graph.degrees, graph.max_degree)
+    weight = step_weight(algorithm, graph.degrees, graph.max_degree)
     demand = float((_demand(upper, lower, 0.0) / weight).mean())
     negative = float(np.maximum(-lower, 0).max())
     known = _Known(float(upper.max()), negative, demand, 0.0, 0.0)
@@ -142,7 +142,7 @@ def _filled(algorithm: HSMADMM, known: _Known, graph: Graph) -> HSMADMM:
     if c_rho is None and c_eta is not None:
         c_rho = c_eta / RATIO
     if c_rho is None:
-        weight = _weight(algorithm, graph.degrees, graph.max_degree)
+        weight = step_weight(algorithm, graph.degrees, graph.max_degree)
         c_rho = _penalty(known, graph, weight)
         c_rho *= PAPERS_RULE if smoothness == 0 else 1.0
     if c_eta is None:
@@ -156,7 +156,7 @@ def _filled(algorithm: HSMADMM, known: _Known, graph: Graph) -> HSMADMM:
 
 def _penalty(known: _Known, graph: Graph, weight: Any) -> float:
     """c_rho: enough for the step, for the network's slowest mode, for pulling apart."""
-    slowest = Spectra(graph).slowest(np.asarray(weight, float))
+    slowest = Spectra(graph).slowest(np.broadcast_to(weight, (graph.n,)))
     stiff = known.demand * max(1.0, SLOW_MODE / slowest) ** 0.5
     apart = known.pull * known.negative / graph.algebraic_connectivity
     held = HELD_BY_NEIGHBORS * apart
@@ -171,11 +171,11 @@ def _demand(upper: Any, lower: Any, pull: float) -> Any:
     return SHARE_OF_UPPER * upper + share * (abs(lower) - lower) / 2
 
 
-def _weight(algorithm: HSMADMM, degree: Any, largest: int) -> Any:
-    """d_i + 1, with the degree that the step uses."""
+def step_weight(algorithm: HSMADMM, degree: Any, largest: int) -> Any:
+    """d_i + 1 with the degree that the step uses: each agent's, or one for all."""
     if algorithm.assumed_degree is not None:
-        return 0 * degree + (algorithm.assumed_degree + 1.0)
-    return (degree if algorithm.heterogeneous else 0 * degree + largest) + 1.0
+        return algorithm.assumed_degree + 1.0
+    return (degree if algorithm.heterogeneous else largest) + 1.0
 
 
 def _pull(problem: Any, world: World, x: Tensor) -> float:

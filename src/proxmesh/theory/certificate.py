@@ -19,7 +19,7 @@ from proxmesh.algorithms.hsm_admm import GRAPH_FREE_RATIO
 from proxmesh.checks import require_whole
 from proxmesh.errors import InputError
 from proxmesh.graphs import Graph, from_networkx
-from proxmesh.theory.automatic import settled_for
+from proxmesh.theory.automatic import settled_for, step_weight
 from proxmesh.theory.smoothness import Smoothness
 from proxmesh.theory.spectra import Spectra, Vector
 
@@ -131,13 +131,8 @@ class _Examined:
         self.offset = algorithm.smoothness
         self.spectra = Spectra(graph)
         self.degrees: Vector = graph.degrees + 1.0
-        self.weight: Vector
-        if algorithm.assumed_degree is not None:
-            self.weight = np.full(graph.n, algorithm.assumed_degree + 1.0)
-        elif algorithm.heterogeneous:
-            self.weight = self.degrees
-        else:
-            self.weight = np.full(graph.n, graph.max_degree + 1.0)
+        weight = step_weight(algorithm, graph.degrees, graph.max_degree)
+        self.weight: Vector = np.broadcast_to(weight, (graph.n,))
 
     def certificate(self, steps: int | None) -> Certificate:
         """Everything at once."""
@@ -218,8 +213,7 @@ class _Examined:
         """Whether the neighbors hold an agent where its own loss curves down."""
         if (self.lower >= 0).all():
             return True
-        rho = self.c_rho * (k + self.algorithm.k0) ** (1 / 3)
-        return self.spectra.smallest(rho, self.lower) > 0
+        return self.spectra.smallest(self._at(k)[0], self.lower) > 0
 
     def _first(self, holds: Callable[[int], bool], ever: bool) -> int | None:
         """The first k of a property that stays once it is there."""
