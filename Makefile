@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DECENT := benchmarks/.decent-bench/bin/python
 
-.PHONY: run test bench docs clean
+.PHONY: run test test-ranks test-types test-docs bench docs clean
 
 run: $(READY)
 	$(BIN)/proxmesh run
@@ -14,9 +14,16 @@ test: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/codespell
-	$(BIN)/mypy
 	$(BIN)/pytest -m 'not ranks' --numprocesses 2
+	$(MAKE) --no-print-directory --jobs 3 test-ranks test-types test-docs
+
+test-ranks: $(READY)  # they wait for one another most of the time: room for the others
 	$(BIN)/pytest -m ranks --cov-append
+
+test-types: $(READY)
+	$(BIN)/mypy
+
+test-docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 bench: $(READY) $(DECENT)

@@ -201,7 +201,7 @@ def test_float32_keeps_the_multipliers_in_balance() -> None:
     assert state.alpha_sum.double().sum(0).abs().max() / 8 < 0.05 * l1
 
 
-@pytest.mark.parametrize("kind", ["ring", "star", "path", "barabasi-albert"])
+@pytest.mark.parametrize("kind", ["path", "barabasi-albert"])
 def test_reaches_the_centralized_lasso(kind: str) -> None:
     graph = small_graph(kind)
     problem = Quadratics.random(graph.n, 6, 0.3, seed=5)
