@@ -71,7 +71,7 @@ def _panel(axis: Axes, seen: pd.DataFrame, name: str, curves: Curves) -> None:
             )
     axis.set_yscale("log")
     low, high = axis.get_ylim()
-    axis.set_ylim(low, high * (high / low) ** 0.25)  # room for the legend
+    axis.set_ylim(low, high * (high / low) ** 0.4)  # room for the legend
     axis.set_title(name, fontsize=9)
     axis.set_xlabel("iteration", fontsize=8)
     axis.tick_params(labelsize=8)
