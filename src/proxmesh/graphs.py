@@ -32,6 +32,7 @@ from proxmesh.errors import InputError, unknown
 __all__ = [
     "CONSTRUCTORS",
     "Graph",
+    "as_graph",
     "barabasi_albert",
     "complete",
     "erdos_renyi",
@@ -235,6 +236,18 @@ def from_networkx(g: "nx.Graph[Any]") -> Graph:
     Nodes 0 .. n-1 are the agents of these numbers; others count in their order.
     """
     return _converted(g, g.name or "networkx")
+
+
+def as_graph(graph: "Graph | nx.Graph[Any]") -> Graph:
+    """Return a topology as ours, where it may come from networkx; refuse the rest."""
+    if isinstance(graph, nx.Graph):
+        return from_networkx(graph)
+    if not isinstance(graph, Graph):
+        raise InputError(
+            f"`graph` is a {type(graph).__name__}. Use `pm.graphs.ring(8)` or another "
+            "topology, or a networkx graph."
+        )
+    return graph
 
 
 def from_file(file: str | Path) -> Graph:

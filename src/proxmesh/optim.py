@@ -10,7 +10,7 @@ from torch import Tensor
 from proxmesh import algorithms
 from proxmesh.algorithms import HSMADMMState
 from proxmesh.errors import InputError
-from proxmesh.graphs import Graph, from_networkx
+from proxmesh.graphs import Graph, as_graph
 from proxmesh.launchers import launched
 from proxmesh.network import TIMEOUT, connect
 from proxmesh.problems import NoRegularizer
@@ -94,7 +94,7 @@ class HSMADMM(torch.optim.Optimizer):
         names = tuple(n for n, used in zip(known, chosen, strict=True) if used)
         self._layout = Layout(names, tuple(p.shape for p in self._params))
         self._regularizer = bound(regularizer or NoRegularizer(), self._layout)
-        self._graph = graph if isinstance(graph, Graph) else from_networkx(graph)
+        self._graph = as_graph(graph)
         self._world = self._joined(graph, engine, timeout)
         self._world.agree(
             {

@@ -158,3 +158,13 @@ def test_flat_images_suit_lenet(tmp_path: Path) -> None:
         )
     )
     assert job.problem.sample(0).inputs[0].shape == (4, 2, 1, 28, 28)
+
+
+@pytest.mark.parametrize("text", ["run = 3", "algorithm = 3", "run.automatic = 3"])
+def test_sections_that_are_none_are_refused_in_one_line(
+    tmp_path: Path, text: str
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    with pytest.raises(pm.InputError, match="must be"):
+        load_config(file, {"run.steps": None, "data.dir": "x"})

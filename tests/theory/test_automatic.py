@@ -231,8 +231,11 @@ def test_the_run_folder_holds_the_values_and_reruns_them(tmp_path: Path) -> None
     file = tmp_path / "run" / "config.toml"
     again = assemble(load_config(file))
     assert again.config["run"]["automatic"] == list(CONSTANTS)
-    given = assemble(load_config(file, {"algorithm.c_rho": 0.5, "run.steps": 9}))
-    assert given.config["run"]["automatic"] == ["c_eta", "c_a", "smoothness"]
+    longer = assemble(load_config(file, {"run.steps": 9, "data.dir": "elsewhere"}))
+    assert longer.algorithm == again.algorithm
+    given = assemble(load_config(file, {"algorithm.c_rho": 0.5})).algorithm
+    assert given.c_rho == 0.5
+    assert given.missing == ("c_eta", "c_a", "smoothness")  # never a ratio by accident
     for other in ({"graph.name": "ring"}, {"seed": 1}, {"run.batch": 4}):
         free = assemble(load_config(file, other))
         assert free.algorithm.missing == CONSTANTS  # to be found anew

@@ -113,7 +113,7 @@ def test_the_formula_is_where_the_spectral_radius_crosses_one() -> None:
                 assert (lowest > -1) == inside
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(
     kind=st.sampled_from(["ring", "star", "path", "barabasi-albert", "erdos-renyi"]),
     n=st.integers(3, 9),
@@ -141,7 +141,8 @@ def test_what_is_called_stable_is_stable_at_every_k(
     start = found.certified_from
     for k in () if start is None else (start, start + 7, 100 * start):
         assert spectral_radius(graph, algorithm, curved, slope, k) <= 1 + 1e-7
-    if found.verdict == "unstable":  # in the end: L_f in the step puts it off
+    # In the end, that is: L_f in the step puts it off. On the limit itself it is 1.
+    if found.verdict == "unstable" and found.ratio < 0.999 * found.threshold_smooth:
         flat, k = np.zeros(n), 10**15
         assert spectral_radius(graph, algorithm, flat, np.ones(n), k) > 1 + 1e-9
 
@@ -345,3 +346,8 @@ def test_constants_that_certify_chose_are_in_the_certificate() -> None:
     assert not found.algorithm.missing
     given = pm.HSMADMM(c_rho=1.0, c_eta=1.6)
     assert certify(given, pm.graphs.ring(8)).verdict == "stable"  # c_a plays no part
+
+
+def test_a_graph_by_its_name_alone_is_refused() -> None:
+    with pytest.raises(pm.InputError, match="`graph` is a str"):
+        certify(pm.HSMADMM(1.0, 2.0, 1.0), "ring")  # type: ignore[arg-type]

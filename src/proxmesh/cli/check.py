@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from proxmesh.experiment.assemble import Job
     from proxmesh.theory import Certificate
 
-__all__ = ["check", "verdict_of"]
+__all__ = ["check", "print_verdict", "verdict_of"]
 
 COLORS = {"stable": "green", "unstable": "red", "not certified": "yellow"}
 EXIT_CODES = {"stable": 0, "not certified": 0, "unstable": 4}
@@ -108,9 +108,16 @@ def _print(found: "Certificate", measured: str) -> None:
     }
     for name, value in shown.items():
         console.print(f"{name:28}{value}", highlight=False)
-    color = COLORS[found.verdict]
-    words = str(found).removeprefix(found.verdict)
-    console.print(f"[{color}]{found.verdict}[/]{words}", highlight=False)
+    print_verdict(found)
+
+
+def print_verdict(found: "Certificate") -> None:
+    """The certificate in one line, its verdict in color."""
+    from rich.text import Text
+
+    line = Text(str(found))
+    line.stylize(COLORS[found.verdict], 0, len(found.verdict))
+    console.print(line)
 
 
 def _finite(tree: dict[str, object]) -> dict[str, object]:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from proxmesh.cli.check import COLORS as VERDICT_COLORS
-from proxmesh.cli.check import verdict_of
+from proxmesh.cli.check import print_verdict, verdict_of
 from proxmesh.cli.console import console, show_notices, warn
 from proxmesh.cli.options import TaskOptions, describes_a_task
 from proxmesh.errors import InputError
@@ -89,9 +88,7 @@ def _announce(job: "Job", verdict: "Certificate | None") -> None:
     if verdict is not None:
         if job.found is not None and job.found.automatic:
             console.print(f"found {job.found}", highlight=False)
-        color = VERDICT_COLORS[verdict.verdict]
-        words = str(verdict).removeprefix(verdict.verdict)
-        console.print(f"[{color}]{verdict.verdict}[/]{words}", highlight=False)
+        print_verdict(verdict)
     if verdict is not None and verdict.verdict == "unstable":
         warn(f"this run is likely to diverge. {verdict.remedy}")
 

@@ -57,7 +57,7 @@ NOT_THE_TASK = (  # and how long, how closely and on what
 )
 CURVATURE = (  # on which constants that are found depend
     "seed",
-    "algorithm.name",
+    "algorithm.",
     "data.",
     "graph.",
     "model.",
@@ -212,21 +212,17 @@ def load_config(
 
 
 def _forget_what_was_found(tree: dict[str, Any], changes: Iterable[str]) -> None:
-    """Constants that a run found are no longer right for another task.
+    """Constants that a run found are found anew for another task or beside given ones.
 
-    Those that are given anew are not automatic any more.
+    What is no section or no list is refused later, with its place.
     """
-    changes = list(changes)
-    found = tree.get("run", {}).get("automatic", [])
-    if not (isinstance(found, list) and isinstance(tree.get("algorithm"), dict)):
-        return  # refused later, with its place
+    run, algorithm = tree.get("run"), tree.get("algorithm")
+    if not (isinstance(run, dict) and isinstance(algorithm, dict)):
+        return
     if any(c.startswith(CURVATURE) and c != "data.dir" for c in changes):
-        for name in found:
-            tree["algorithm"].pop(name, None)
-        tree["run"]["automatic"] = []
-    elif found:
-        kept = [name for name in found if f"algorithm.{name}" not in changes]
-        tree["run"]["automatic"] = kept
+        found = run.pop("automatic", [])
+        for name in found if isinstance(found, list) else []:
+            algorithm.pop(name, None)
 
 
 def with_defaults(config: Config, *, steps: int, seed: int) -> Config:

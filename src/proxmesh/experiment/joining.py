@@ -8,13 +8,11 @@ from typing import Any
 import torch
 
 from proxmesh.errors import InputError, LostRankError
-from proxmesh.graphs import Graph, from_networkx
 from proxmesh.network import connect
 from proxmesh.types import World
 
 __all__ = [
     "facts_of",
-    "graph_of",
     "initial_rows",
     "joined",
     "local_part",
@@ -37,11 +35,6 @@ def joined(
     like = problem if rows is None else rows
     dtype, device = getattr(like, "dtype", None), getattr(like, "device", None)
     return connect(graph, engine, dtype=dtype, device=device, timeout=timeout)
-
-
-def graph_of(graph: Any) -> Graph:
-    """The topology as ours, where it came from networkx."""
-    return graph if isinstance(graph, Graph) else from_networkx(graph)
 
 
 def with_constants_of(made: Any, algorithm: Any) -> Any:

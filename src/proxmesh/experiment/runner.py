@@ -31,7 +31,6 @@ from proxmesh.experiment.compiling import CompiledStep, compiled, pays_off
 from proxmesh.experiment.divergence import BLOW_UP, is_sound, post_mortem
 from proxmesh.experiment.joining import (
     facts_of,
-    graph_of,
     initial_rows,
     joined,
     local_part,
@@ -44,7 +43,7 @@ from proxmesh.experiment.ledger import Ledger
 from proxmesh.experiment.machine import reuse_large_blocks
 from proxmesh.experiment.patience import Patience
 from proxmesh.experiment.results import Outcome, Result, RunFolder, ordered, table
-from proxmesh.graphs import Graph
+from proxmesh.graphs import Graph, as_graph
 from proxmesh.metrics import HIGHER_IS_BETTER, Metric, measure, measure_alone
 from proxmesh.network import TIMEOUT
 from proxmesh.theory import Monitor, settled
@@ -212,7 +211,7 @@ def solve(
         if rows is None and init == "same":
             start = roots_rows(start, world)
         if state is None:
-            found = settled(algorithm, problem, world, graph_of(graph), start)
+            found = settled(algorithm, problem, world, as_graph(graph), start)
             algorithm = found.algorithm
             state = algorithm.init(start, problem, world)
         del start
@@ -481,7 +480,7 @@ def _monitor(
     """Who watches the theory, if anybody does."""
     if wanted is None:
         return None
-    return Monitor(algorithm, problem, world, graph_of(graph))
+    return Monitor(algorithm, problem, world, as_graph(graph))
 
 
 def _compiled(

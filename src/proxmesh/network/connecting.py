@@ -9,8 +9,8 @@ import torch
 
 from proxmesh import __version__
 from proxmesh.checks import require_positive
-from proxmesh.errors import InputError, unknown
-from proxmesh.graphs import Graph, from_networkx
+from proxmesh.errors import unknown
+from proxmesh.graphs import Graph, as_graph
 from proxmesh.launchers import launched, threads_allowed
 from proxmesh.network.blocks import BlockWorld
 from proxmesh.network.handshake import agree
@@ -65,13 +65,7 @@ def connect(
     if engine not in ENGINES:
         raise unknown("engine", engine, ENGINES)
     require_positive("", timeout=timeout)
-    if isinstance(graph, nx.Graph):
-        graph = from_networkx(graph)
-    if not isinstance(graph, Graph):
-        raise InputError(
-            f"`graph` is a {type(graph).__name__}. Use `pm.graphs.ring(8)` or another "
-            "topology, or a networkx graph."
-        )
+    graph = as_graph(graph)
     dtype = dtype or torch.get_default_dtype()
     device = torch.device(device or "cpu")
     chosen = launched().engine if engine == "auto" else engine

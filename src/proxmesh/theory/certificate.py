@@ -18,7 +18,7 @@ from proxmesh.algorithms import HSMADMM
 from proxmesh.algorithms.hsm_admm import GRAPH_FREE_RATIO
 from proxmesh.checks import require_whole
 from proxmesh.errors import InputError
-from proxmesh.graphs import Graph, from_networkx
+from proxmesh.graphs import Graph, as_graph
 from proxmesh.theory.automatic import settled_for, step_weight
 from proxmesh.theory.smoothness import Smoothness
 from proxmesh.theory.spectra import Spectra, Vector
@@ -99,7 +99,7 @@ def certify(
             "HSMADMM."
         )
     require_whole("certify", 1, steps=steps)
-    graph = graph if isinstance(graph, Graph) else from_networkx(graph)
+    graph = as_graph(graph)
     if isinstance(smoothness, Smoothness):
         upper = _per_agent("smoothness", smoothness.upper, graph.n)
         below = smoothness.lower if curvature is None else curvature
