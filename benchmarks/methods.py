@@ -84,10 +84,12 @@ def timed(function: Callable[[], object]) -> float:
 
 def measure(name: str, rounds: int, pairs: bool) -> tuple[float, float, int]:
     """Milliseconds of an iteration, of its gradients, and how many those are."""
-    problem, world = problem_of(), pm.connect(pm.graphs.ring(AGENTS))
-    method = ALGORITHMS[name]
-    algorithm = method.kind(**method.fixed)
-    state = algorithm.init(problem.x0(), problem, world)
+    graph = pm.graphs.ring(AGENTS)
+    problem, world = problem_of(), pm.connect(graph)
+    method, x0 = ALGORITHMS[name], problem.x0()
+    algorithm: Any = method.kind(**method.fixed)
+    algorithm = pm.theory.settled(algorithm, problem, world, graph, x0).algorithm
+    state = algorithm.init(x0, problem, world)
     period = getattr(algorithm, "period", 32) if "sr" in name else 32
     recorder: Any = Recorder(problem)
     noted = state

@@ -6,9 +6,9 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from proxmesh.algorithms import DSGT, HSMADMM
+from proxmesh.algorithms import DSGT
 from proxmesh.bench.report import Finding, Ratio
-from proxmesh.bench.tasks import Task, logistic
+from proxmesh.bench.tasks import ROUND, Task, logistic
 from proxmesh.bench.timing import Times, in_turns
 
 __all__ = ["against_decent_bench"]
@@ -16,7 +16,7 @@ __all__ = ["against_decent_bench"]
 VARIABLE = "PROXMESH_DECENT_BENCH"
 PLACE = Path("benchmarks/.decent-bench/bin/python")  # where `make bench` puts it
 CHILD = Path(__file__).with_name("decent_child.py")
-METHODS = {"HSM-ADMM": HSMADMM, "DSGT": DSGT}
+METHODS = {"HSM-ADMM": ROUND, "DSGT": DSGT()}
 LIMITS = {8: 10.0, 64: 50.0}
 
 
@@ -30,7 +30,7 @@ def against_decent_bench(rounds: int) -> Finding:
         with contextlib.ExitStack() as stack:
             columns: dict[str, Callable[[int], float]] = {}
             for name, method in METHODS.items():
-                task = logistic(agents, algorithm=method())
+                task = logistic(agents, algorithm=method)
                 columns[f"{name}, n={agents}"] = _per_gradient(task)
             if python:
                 asked = stack.enter_context(_child(python, agents))
