@@ -28,15 +28,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from delayed import DelayedLink
+from hosts import Hosts, why_not
 from torch import Tensor
 
 import proxmesh as pm
-from proxmesh.bench.delayed import DelayedLink
-from proxmesh.bench.hosts import Hosts, why_not
 from proxmesh.bench.tasks import lenet_problem, mlp_problem
-from proxmesh.experiment.compiled_gradients import CompiledGradients
-from proxmesh.experiment.compiling import CompiledStep
-from proxmesh.experiment.machine import reuse_large_blocks
+from proxmesh.solver.compile_gradients import CompiledGradients
+from proxmesh.solver.compile_step import CompiledStep
+from proxmesh.solver.malloc import reuse_large_blocks
 
 RESULTS = Path(__file__).parent / "results" / "distributed.json"
 PYTHON = Path(sys.executable)

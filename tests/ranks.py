@@ -27,7 +27,7 @@ AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 # gone, so there its own exit code is all that can be known. Ranks of torch.distributed
 # are forked from a server that has imported torch once: most of a start is imports.
 FORKS: Any = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["proxmesh.experiment.assemble", "sklearn.datasets"])
+FORKS.set_forkserver_preload(["proxmesh.runs.build", "sklearn.datasets"])
 MPI_RANK = 'R=$OMPI_COMM_WORLD_RANK; exec "$@" >"$0/$R.out" 2>"$0/$R.err"'
 
 

@@ -196,7 +196,7 @@ def test_compiled_runs_agree_and_say_so(capsys: pytest.CaptureFixture[str]) -> N
 def test_what_auto_came_to_is_in_the_config(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxmesh.experiment.assemble.has_compiler", lambda: False)
+    monkeypatch.setattr("proxmesh.runs.build.has_compiler", lambda: False)
     arguments = [*SMALL, "--compile", "on", "--threads", "1", "--quiet"]
     assert call("run", *arguments, "--out", "a") == 0
     assert "no C++ compiler was found" in capsys.readouterr().err

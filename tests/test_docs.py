@@ -8,10 +8,10 @@ import pytest
 import torch
 
 import proxmesh as pm
+from proxmesh.data.datasets import DATASETS
+from proxmesh.data.partition import SPLITS
 from proxmesh.graphs import CONSTRUCTORS
 from proxmesh.metrics import COLUMNS
-from proxmesh.problems.datasets import DATASETS
-from proxmesh.problems.partition import SPLITS
 
 ROOT = Path(__file__).parents[1]
 

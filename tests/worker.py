@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from delayed import DelayedLink
 from torch import nn
 from zoo import ROUND, method
 
 import proxmesh as pm
 from proxmesh.algorithms import ALGORITHMS
-from proxmesh.bench.delayed import DelayedLink
 
 AGENTS = 4
 SIZES = (30, 9, 60, 21)

@@ -25,12 +25,10 @@ if TYPE_CHECKING:
     from proxmesh.algorithms import ProxGT as ProxGT
     from proxmesh.algorithms import ProxSGD as ProxSGD
     from proxmesh.algorithms import ProxSTORM as ProxSTORM
+    from proxmesh.data import datasets as datasets
     from proxmesh.errors import InputError as InputError
     from proxmesh.errors import LostRankError as LostRankError
     from proxmesh.errors import Notice as Notice
-    from proxmesh.experiment import Outcome as Outcome
-    from proxmesh.experiment import Result as Result
-    from proxmesh.experiment import solve as solve
     from proxmesh.graphs import Graph as Graph
     from proxmesh.network import connect as connect
     from proxmesh.problems import L1 as L1
@@ -44,12 +42,14 @@ if TYPE_CHECKING:
     from proxmesh.problems import Only as Only
     from proxmesh.problems import Simplex as Simplex
     from proxmesh.problems import SquaredL2 as SquaredL2
-    from proxmesh.problems import datasets as datasets
     from proxmesh.problems import models as models
+    from proxmesh.solver import Outcome as Outcome
+    from proxmesh.solver import Result as Result
+    from proxmesh.solver import solve as solve
     from proxmesh.types import Cost as Cost
 
 _MODULES = {
-    "datasets": "proxmesh.problems.datasets",
+    "datasets": "proxmesh.data.datasets",
     "graphs": "proxmesh.graphs",
     "models": "proxmesh.problems.models",
     "optim": "proxmesh.optim",
@@ -62,10 +62,10 @@ _HOMES = {
     "InputError": "proxmesh.errors",
     "LostRankError": "proxmesh.errors",
     "Notice": "proxmesh.errors",
-    "Outcome": "proxmesh.experiment",
-    "Result": "proxmesh.experiment",
+    "Outcome": "proxmesh.solver",
+    "Result": "proxmesh.solver",
     "connect": "proxmesh.network",
-    "solve": "proxmesh.experiment",
+    "solve": "proxmesh.solver",
     **dict.fromkeys(
         (
             "DEEPSTORM",

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import eigsh
 
-from proxmesh.calling import call
+from proxmesh.construct import call
 from proxmesh.errors import InputError, unknown
 
 __all__ = [

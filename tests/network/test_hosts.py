@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hosts import Hosts, why_not
 from ranks import AS_ROOT, MPIEXEC, PYTHON, clean_environment
-
-from proxmesh.bench.hosts import Hosts, why_not
 
 REASON = why_not()
 pytestmark = [

@@ -10,13 +10,13 @@ import pytest
 
 import proxmesh as pm
 from proxmesh.algorithms import ALGORITHMS
-from proxmesh.experiment.assemble import assemble, build_algorithm
-from proxmesh.experiment.comparing import run_config
-from proxmesh.experiment.config import Config
 from proxmesh.paper import FIGURES
 from proxmesh.paper.comparisons import COMPARISONS, SCALES
-from proxmesh.report.reaching import first_reached, fitted_slope, running_best, spent
 from proxmesh.report.runs import Run
+from proxmesh.report.targets import first_reached, fitted_slope, running_best, spent
+from proxmesh.runs.build import assemble, build_algorithm
+from proxmesh.runs.compare import run_config
+from proxmesh.runs.config import Config
 
 K = np.array([0, *np.unique(np.geomspace(1, 1000, 40).astype(int))])
 FACTOR = {"hsm-admm": 0.01, "dsgt": 1e3}  # of the stationarity K^(-2/3)

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import proxmesh as pm
-from proxmesh.problems import calibrating
-from proxmesh.problems.calibrating import fastest
-from proxmesh.problems.shards import Samples
+from proxmesh.data.shards import Samples
+from proxmesh.problems import fastest_way
+from proxmesh.problems.fastest_way import fastest
 
 AGENTS = 3
 
@@ -126,7 +126,7 @@ def test_channels_see_every_agents_own_images() -> None:
 
 @pytest.fixture
 def _own_cache(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibrating, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(fastest_way, "cache_folder", lambda: tmp_path)
 
 
 @pytest.mark.usefixtures("_own_cache")
@@ -165,10 +165,10 @@ def test_the_first_way_stays_unless_another_clearly_wins(
 
     def chosen(first: float, second: float) -> str:
         nonlocal clock
-        clock = iter([first, second] * calibrating.ROUNDS)
+        clock = iter([first, second] * fastest_way.ROUNDS)
         return fastest({"first": works, "second": works}, first, second)
 
-    monkeypatch.setattr(calibrating, "_seconds", lambda _: next(clock))
+    monkeypatch.setattr(fastest_way, "_seconds", lambda _: next(clock))
     assert chosen(1.0, 0.95) == "first"
     assert chosen(1.0, 0.85) == "second"
     assert chosen(1.0, 1.5) == "first"
@@ -180,11 +180,11 @@ def test_a_cache_that_cannot_be_written_or_read_costs_nothing(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(calibrating, "cache_folder", lambda: tmp_path / "file")
+    monkeypatch.setattr(fastest_way, "cache_folder", lambda: tmp_path / "file")
     ways = {"a": lambda: None, "b": lambda: None}
     assert fastest(ways, "task") in ways
-    monkeypatch.setattr(calibrating, "cache_folder", lambda: tmp_path)
-    (tmp_path / calibrating.FILE).write_text("{broken")
+    monkeypatch.setattr(fastest_way, "cache_folder", lambda: tmp_path)
+    (tmp_path / fastest_way.FILE).write_text("{broken")
     assert fastest(ways, "task") in ways
 
 
@@ -200,7 +200,7 @@ def test_a_model_is_recognized_in_another_process(tmp_path: Any) -> None:
 
         problem = pm.LearningProblem(made("plain"), loss, [(x, y)] * 2, batch_size=4)
         assert problem.stacked.way in {"vmap", "channels"}
-        kept = json.loads((tmp_path / calibrating.FILE).read_text())
+        kept = json.loads((tmp_path / fastest_way.FILE).read_text())
         assert len(kept) == 1
 
 

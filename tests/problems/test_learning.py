@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 from torch.utils.data import Dataset, TensorDataset
 
+from proxmesh.data.shards import Samples
 from proxmesh.errors import InputError, Notice
 from proxmesh.problems import L1, LearningProblem, Simplex
 from proxmesh.problems.layout import Layout
 from proxmesh.problems.models import MODELS, lenet, logistic, mlp
-from proxmesh.problems.shards import Samples
 
 SAME = 1e-12  # the same float64 sums in another order
 DIFFERENCES = 1e-7  # central differences with h = 1e-5: h^2 and rounding / h

@@ -10,6 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812 - everyone's name for it
 
+from proxmesh.data import datasets, download
+from proxmesh.data.partition import partition
 from proxmesh.errors import InputError, Notice
 from proxmesh.problems import (
     Box,
@@ -17,10 +19,7 @@ from proxmesh.problems import (
     LearningProblem,
     Only,
     Simplex,
-    datasets,
-    fetching,
 )
-from proxmesh.problems.partition import partition
 
 
 def shards_of(*sizes: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -41,7 +40,7 @@ def test_damaged_gzip_stream(tmp_path: Path) -> None:
     file = tmp_path / "a.gz"
     for at in range(10, 2000, 40):
         file.write_bytes(sound[:at] + b"\xff" * 8 + sound[at + 8 :])
-        refused(lambda: fetching._unzipped(file), "a.gz")
+        refused(lambda: download._unzipped(file), "a.gz")
 
 
 @pytest.mark.parametrize(

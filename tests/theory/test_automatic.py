@@ -12,8 +12,8 @@ from torch import nn
 from zoo import ROUND, Quadratics
 
 import proxmesh as pm
-from proxmesh.experiment.assemble import assemble
-from proxmesh.experiment.config import load_config
+from proxmesh.runs.build import assemble
+from proxmesh.runs.config import load_config
 from proxmesh.theory import certify, estimate_smoothness, settled
 from proxmesh.theory.smoothness import STREAM
 

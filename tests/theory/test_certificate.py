@@ -9,16 +9,16 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-import proxmesh as pm
-from proxmesh.graphs import CONSTRUCTORS
-from proxmesh.paper.theory import (
+from theory_page import (
     GRAPHS,
     critical_scale,
     diverges,
     iteration_matrix,
     random_graphs,
 )
+
+import proxmesh as pm
+from proxmesh.graphs import CONSTRUCTORS
 from proxmesh.theory import certify
 from proxmesh.theory.smoothness import Smoothness
 from proxmesh.theory.spectra import Spectra

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 from conftest import GRAPH_KINDS, small_graph
+from theory_page import incidence
 from torch import Tensor
 from zoo import Quadratics
 
 import proxmesh as pm
-from proxmesh.paper.theory import incidence
 
 EXACT = 1e-12
 CONSTANTS = [

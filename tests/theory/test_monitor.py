@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from theory_page import incidence
 from torch import nn
 from zoo import ROUND, Quadratics
 
 import proxmesh as pm
 from proxmesh.metrics import kkt_residual
-from proxmesh.paper.theory import incidence
 from proxmesh.theory import Monitor
 from proxmesh.theory.monitor import (
     C_ERR,

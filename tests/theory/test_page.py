@@ -10,12 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from threadpoolctl import threadpool_limits
-
-import proxmesh as pm
-from proxmesh.experiment.assemble import assemble
-from proxmesh.experiment.config import load_config
-from proxmesh.paper.theory import (
+from theory_page import (
     GRAPHS,
     RATES,
     agreement,
@@ -27,6 +22,11 @@ from proxmesh.paper.theory import (
     kernel_witness,
     random_graphs,
 )
+from threadpoolctl import threadpool_limits
+
+import proxmesh as pm
+from proxmesh.runs.build import assemble
+from proxmesh.runs.config import load_config
 from proxmesh.theory import certify
 
 ROOT = Path(__file__).parents[2]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from proxmesh.bench.report import Finding, Ratio
 from proxmesh.bench.tasks import Task, mlp
 from proxmesh.bench.timing import Spread, Times, in_turns
-from proxmesh.experiment.machine import reuse_large_blocks
+from proxmesh.solver.malloc import reuse_large_blocks
 
 __all__ = ["growth"]
 

@@ -14,9 +14,9 @@ import torch
 from proxmesh.bench.report import Finding, Ratio
 from proxmesh.bench.tasks import ROUND, lenet_problem, mlp_problem
 from proxmesh.bench.timing import Spread
-from proxmesh.experiment.runner import solve
 from proxmesh.graphs import ring
 from proxmesh.problems import LearningProblem
+from proxmesh.solver.loop import solve
 
 __all__ = ["memory"]
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from proxmesh.bench.tasks import L1_WEIGHT, Task
-from proxmesh.problems.shards import Samples
+from proxmesh.data.shards import Samples
 
 __all__ = ["PlainLoop"]
 

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from proxmesh import graphs
 from proxmesh.algorithms import HSMADMM
 from proxmesh.bench.timing import seconds_of
-from proxmesh.experiment.compiling import CompiledStep
+from proxmesh.data import datasets
 from proxmesh.network import connect
-from proxmesh.problems import L1, LearningProblem, datasets, models
+from proxmesh.problems import L1, LearningProblem, models
+from proxmesh.solver.compile_step import CompiledStep
 
 __all__ = ["L1_WEIGHT", "Task", "lenet", "logistic", "mlp"]
 

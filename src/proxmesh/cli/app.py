@@ -89,7 +89,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 def _leave(code: int) -> NoReturn:
     """Exit; with other ranks about, past MPI's finalizer, which would wait for them."""
     if launched().size > 1 and "proxmesh.network" in sys.modules:
-        from proxmesh.network.leaving import leave
+        from proxmesh.network.exits import leave
 
         leave(code)
     sys.exit(code)

@@ -47,7 +47,7 @@ def bench(
             raise unknown("measurement", name, measurements)
     from proxmesh.bench.report import machine, write
     from proxmesh.bench.timing import on_one_core
-    from proxmesh.experiment.compiling import NotCompiledError
+    from proxmesh.solver.compile_step import NotCompiledError
 
     here = machine()
     for name in wanted or measurements:

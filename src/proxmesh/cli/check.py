@@ -12,7 +12,7 @@ from proxmesh.cli.options import TaskOptions, describes_a_task
 from proxmesh.errors import InputError
 
 if TYPE_CHECKING:
-    from proxmesh.experiment.assemble import Job
+    from proxmesh.runs.build import Job
     from proxmesh.theory import Certificate
 
 __all__ = ["check", "print_verdict", "verdict_of"]
@@ -37,7 +37,7 @@ def check(
 ) -> int:
     """Certify constants on a graph before a run: stable, unstable, not certified."""
     show_notices()
-    from proxmesh.experiment.assemble import assemble, build_algorithm, build_graph
+    from proxmesh.runs.build import assemble, build_algorithm, build_graph
     from proxmesh.theory import certify
 
     config = task.config({"algorithm.name": algorithm})

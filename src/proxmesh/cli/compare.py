@@ -11,9 +11,9 @@ from proxmesh.cli.options import TaskOptions, describes_a_task, method_names
 from proxmesh.errors import InputError, unknown
 
 if TYPE_CHECKING:
-    from proxmesh.experiment.assemble import Job
-    from proxmesh.experiment.parameters import Parameters
     from proxmesh.report.runs import Run
+    from proxmesh.runs.build import Job
+    from proxmesh.runs.presets import Parameters
 
 __all__ = ["compare", "print_table", "write_report"]
 
@@ -63,10 +63,10 @@ def compare(
             )
         return _only_report([Path(name) for name in folders], Path(out), quiet)
     from proxmesh.algorithms import ALGORITHMS
-    from proxmesh.cli.crew_progress import watched
-    from proxmesh.experiment.assemble import assemble
-    from proxmesh.experiment.comparing import planned, single_threaded
+    from proxmesh.cli.pool_progress import watched
     from proxmesh.report.runs import read_runs
+    from proxmesh.runs.build import assemble
+    from proxmesh.runs.compare import planned, single_threaded
 
     base = task.config(leave_out=_is_for_a_method)
     if base.algorithm.model_fields_set:
@@ -162,7 +162,7 @@ def write_report(runs: "list[Run]", folder: Path, title: str) -> None:
 
 def _is_for_a_method(assignment: str) -> bool:
     """Whether ``section.key=value`` names a method in place of a section."""
-    from proxmesh.experiment.config import Config
+    from proxmesh.runs.config import Config
 
     return (
         assignment.split("=", maxsplit=1)[0].split(".", maxsplit=1)[0].strip()
@@ -173,8 +173,8 @@ def _is_for_a_method(assignment: str) -> bool:
 def _with_assignments(
     parameters: "Parameters", assignments: list[str], wanted: list[str]
 ) -> "Parameters":
-    from proxmesh.experiment.config import Config, assignment, put
-    from proxmesh.experiment.parameters import changed
+    from proxmesh.runs.config import Config, assignment, put
+    from proxmesh.runs.presets import changed
 
     methods: dict[str, Any] = {}
     for text in filter(_is_for_a_method, assignments):
@@ -188,7 +188,7 @@ def _with_assignments(
 
 
 def _parameters(name: str | None, first: "Job") -> "Parameters":
-    from proxmesh.experiment.parameters import DEFAULTS, load_parameters, preset_for
+    from proxmesh.runs.presets import DEFAULTS, load_parameters, preset_for
 
     if name is None:
         return preset_for(first.config) or DEFAULTS

@@ -70,7 +70,7 @@ def print_wide(table: Any) -> None:
 
 def require_folder(path: Path) -> None:
     """Refuse a folder for results that cannot be one, before anything is computed."""
-    from proxmesh.experiment.results import RunFolder
+    from proxmesh.solver.result import RunFolder
 
     held = [name for name in RunFolder.HOLDS_A_RUN if (path / name).exists()]
     if held:

@@ -46,13 +46,13 @@ def list_() -> None:
 @app.command()
 def fetch(name: str, data_dir: DataDir = None) -> None:
     """Get a data set now, so that later runs need no network."""
-    from proxmesh.problems import fetching
+    from proxmesh.data import download
 
     _require_name(name)
-    if name not in fetching.SOURCES:
+    if name not in download.SOURCES:
         console.print(f"{name}: nothing to fetch, {SHAPES[name][3]}")
         return
-    fetching.images(name, data_dir)
+    download.images(name, data_dir)
     console.print(f"{name}: here, all four files with their published sha256")
 
 
@@ -62,7 +62,7 @@ def verify(
     data_dir: DataDir = None,
 ) -> None:
     """Check data sets against their published hashes."""
-    from proxmesh.problems import datasets
+    from proxmesh.data import datasets
 
     for name in names or ["a9a"]:
         _require_name(name)

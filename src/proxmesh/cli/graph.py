@@ -29,9 +29,9 @@ def graph(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False,
 ) -> None:
     """Describe and draw a topology; without a name, list them."""
-    from proxmesh.experiment.assemble import build_graph
-    from proxmesh.experiment.config import load_config
     from proxmesh.graphs import CONSTRUCTORS
+    from proxmesh.runs.build import build_graph
+    from proxmesh.runs.config import load_config
 
     if name and graph and name != graph:
         raise InputError(f"`{name}` and `--graph {graph}` differ. Give one of them.")

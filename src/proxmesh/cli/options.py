@@ -11,7 +11,7 @@ import typer
 from proxmesh.errors import InputError
 
 if TYPE_CHECKING:
-    from proxmesh.experiment.config import Config
+    from proxmesh.runs.config import Config
 
 __all__ = ["TaskOptions", "describes_a_task", "method_names"]
 
@@ -69,7 +69,7 @@ class TaskOptions:
         leave_out: Callable[[str], bool] = lambda _: False,
     ) -> "Config":
         """The config: file, then `--set` (but for what is left out), then flags."""
-        from proxmesh.experiment.config import load_config
+        from proxmesh.runs.config import load_config
 
         given = self.given
         merged = {TASK[name][0]: v for name, v in given.items() if TASK[name][0]}

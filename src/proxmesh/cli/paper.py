@@ -83,10 +83,10 @@ def _made(
     quiet: bool,
 ) -> "list[Run]":
     """Make the runs of a comparison that are not there, and read them all."""
-    from proxmesh.cli.crew_progress import watched
-    from proxmesh.experiment.assemble import assemble
-    from proxmesh.experiment.comparing import planned, single_threaded
+    from proxmesh.cli.pool_progress import watched
     from proxmesh.report.runs import read_runs
+    from proxmesh.runs.build import assemble
+    from proxmesh.runs.compare import planned, single_threaded
 
     task = assemble(single_threaded(comparison.config(scale, data_dir))).config
     plan = planned(
@@ -111,8 +111,8 @@ def _write_configs(
     """Keep what reruns the comparison: its task, and the constants of each label."""
     import tomli_w
 
-    from proxmesh.experiment.config import without_empty
     from proxmesh.report.tables import last_rows
+    from proxmesh.runs.config import without_empty
 
     folder.mkdir(exist_ok=True)
     task = comparison.config(scale).model_dump(exclude={"algorithm"})

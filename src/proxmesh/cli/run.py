@@ -15,8 +15,8 @@ from proxmesh.errors import InputError
 from proxmesh.launchers import launched
 
 if TYPE_CHECKING:
-    from proxmesh.experiment.assemble import Job
-    from proxmesh.experiment.results import Result
+    from proxmesh.runs.build import Job
+    from proxmesh.solver.result import Result
     from proxmesh.theory import Certificate
 
 __all__ = ["run"]
@@ -52,9 +52,9 @@ def run(
 ) -> int:
     """Train with one method; all defaults work."""
     show_notices()
-    from proxmesh.experiment.assemble import assemble
-    from proxmesh.experiment.joining import telling
-    from proxmesh.experiment.results import RunFolder
+    from proxmesh.runs.build import assemble
+    from proxmesh.solver.prepare import telling
+    from proxmesh.solver.result import RunFolder
 
     config = task.config({"algorithm.name": algorithm})
     launch = launched()

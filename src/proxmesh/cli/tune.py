@@ -13,8 +13,8 @@ from proxmesh.cli.options import TaskOptions, describes_a_task, method_names
 from proxmesh.errors import InputError
 
 if TYPE_CHECKING:
-    from proxmesh.experiment.crew import Ended, Errand
-    from proxmesh.experiment.tuning import Search
+    from proxmesh.runs.pool import Ended, Errand
+    from proxmesh.runs.tune import Search
 
 __all__ = ["tune"]
 
@@ -55,12 +55,12 @@ def tune(
 ) -> int:
     """Search hyperparameters with an equal budget; `compare --params` reads them."""
     show_notices()
-    from proxmesh.cli.crew_progress import watched
-    from proxmesh.experiment.assemble import assemble
-    from proxmesh.experiment.comparing import single_threaded
-    from proxmesh.experiment.config import with_defaults
-    from proxmesh.experiment.spaces import load_spaces
-    from proxmesh.experiment.tuning import (
+    from proxmesh.cli.pool_progress import watched
+    from proxmesh.runs.build import assemble
+    from proxmesh.runs.compare import single_threaded
+    from proxmesh.runs.config import with_defaults
+    from proxmesh.runs.spaces import load_spaces
+    from proxmesh.runs.tune import (
         Budget,
         searches,
         trial_table,
@@ -117,7 +117,7 @@ def tune(
 def _print_best(made: "Sequence[Search]") -> None:
     from rich.table import Table
 
-    from proxmesh.experiment.config import flattened
+    from proxmesh.runs.config import flattened
 
     objective = made[0].budget.objective
     table = Table(box=None, header_style="bold", pad_edge=False)

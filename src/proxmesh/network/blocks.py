@@ -17,11 +17,11 @@ from torch import Tensor
 
 from proxmesh.errors import InputError
 from proxmesh.graphs import Matrix
+from proxmesh.network.agent_matrix import AgentMatrix, product, to_tensor
 from proxmesh.network.handshake import agree
 from proxmesh.network.placement import Placement
-from proxmesh.network.products import AgentMatrix, product, to_tensor
+from proxmesh.network.timeouts import Watch
 from proxmesh.network.transport import Pending
-from proxmesh.network.watching import Watch
 from proxmesh.types import Reduction
 
 __all__ = ["BlockExchange", "BlockWorld"]

@@ -13,13 +13,13 @@ from proxmesh.errors import unknown
 from proxmesh.graphs import Graph, as_graph
 from proxmesh.launchers import launched, threads_allowed
 from proxmesh.network.blocks import BlockWorld
+from proxmesh.network.exits import guard, meeting
 from proxmesh.network.handshake import agree
-from proxmesh.network.leaving import guard, meeting
 from proxmesh.network.mpi import MPITransport, require_mpi
 from proxmesh.network.placement import place
 from proxmesh.network.simulated import SimulatedWorld
+from proxmesh.network.timeouts import Watch
 from proxmesh.network.transport import Transport
-from proxmesh.network.watching import Watch
 from proxmesh.types import World
 
 __all__ = ["ENGINES", "TIMEOUT", "connect", "joined_ranks"]

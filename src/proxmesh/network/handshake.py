@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 
 from proxmesh.errors import InputError
-from proxmesh.network.watching import Watch
+from proxmesh.network.timeouts import Watch
 
 __all__ = ["agree"]
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from proxmesh.graphs import Graph
-from proxmesh.network.products import product, to_tensor
+from proxmesh.network.agent_matrix import product, to_tensor
 from proxmesh.types import Reduction
 
 __all__ = ["SimulatedExchange", "SimulatedWorld"]

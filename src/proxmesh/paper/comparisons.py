@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, final, get_args
 
 from proxmesh.errors import unknown
-from proxmesh.experiment.config import Config, load_config
-from proxmesh.experiment.parameters import Parameters, changed, load_parameters
+from proxmesh.runs.config import Config, load_config
+from proxmesh.runs.presets import Parameters, changed, load_parameters
 
 __all__ = [
     "COMPARISONS",

@@ -10,8 +10,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from proxmesh.experiment.assemble import build_algorithm
-from proxmesh.experiment.config import Config
 from proxmesh.paper.comparisons import COMPARISONS, HUB_RULES, SERVER
 from proxmesh.report.curves import (
     AXES,
@@ -21,9 +19,11 @@ from proxmesh.report.curves import (
     shared_legend,
     style_of,
 )
-from proxmesh.report.reaching import first_reached, fitted_slope, running_best, spent
 from proxmesh.report.runs import Run
 from proxmesh.report.tables import as_markdown, ends_of, markdown
+from proxmesh.report.targets import first_reached, fitted_slope, running_best, spent
+from proxmesh.runs.build import build_algorithm
+from proxmesh.runs.config import Config
 
 __all__ = ["FIGURES", "PaperFigure"]
 

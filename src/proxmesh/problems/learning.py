@@ -9,15 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from proxmesh.checks import require_whole
-from proxmesh.errors import InputError, Notice, unknown
-from proxmesh.problems.calibrating import fastest
-from proxmesh.problems.channels import has_images
-from proxmesh.problems.layout import Layout
-from proxmesh.problems.modules import refuse_stateful
-from proxmesh.problems.probing import Loss, fits_as_classifier, name_of
-from proxmesh.problems.regularizers import NoRegularizer, bound
-from proxmesh.problems.sampling import Sampler, derived_seed
-from proxmesh.problems.shards import (
+from proxmesh.data.shards import (
     Samples,
     Shard,
     Shards,
@@ -25,7 +17,15 @@ from proxmesh.problems.shards import (
     open_shard,
     stacked,
 )
+from proxmesh.errors import InputError, Notice, unknown
+from proxmesh.problems.channels import has_images
+from proxmesh.problems.fastest_way import fastest
+from proxmesh.problems.fit_check import Loss, fits_as_classifier, name_of
+from proxmesh.problems.layout import Layout
+from proxmesh.problems.regularizers import NoRegularizer, bound
+from proxmesh.problems.sampling import Sampler, derived_seed
 from proxmesh.problems.stacked import StackedModel, Way
+from proxmesh.problems.stateful_layers import refuse_stateful
 from proxmesh.types import Evaluation
 
 __all__ = ["LearningProblem"]

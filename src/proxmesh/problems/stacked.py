@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, grad_and_value, vmap
 
+from proxmesh.data.shards import Samples
 from proxmesh.problems.channels import AgentsInChannels
+from proxmesh.problems.fit_check import Loss
 from proxmesh.problems.layout import Layout
-from proxmesh.problems.probing import Loss
-from proxmesh.problems.shards import Samples
-from proxmesh.problems.tracing import Traced
+from proxmesh.problems.replay import Traced
 
 __all__ = ["StackedModel", "Way"]
 

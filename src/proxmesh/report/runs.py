@@ -12,9 +12,9 @@ from typing import Any, final
 import pandas as pd
 
 from proxmesh.errors import InputError
-from proxmesh.experiment.comparing import is_whole
-from proxmesh.experiment.config import flattened, task_of
-from proxmesh.experiment.results import Outcome, RunFolder
+from proxmesh.runs.compare import is_whole
+from proxmesh.runs.config import flattened, task_of
+from proxmesh.solver.result import Outcome, RunFolder
 
 __all__ = ["Run", "collect", "read_runs", "require_one_task"]
 

@@ -1,0 +1,1 @@
+"""Data sets, files, shards, and how they are dealt out to agents."""

@@ -1,0 +1,336 @@
+"""The config of a run: defaults, then a TOML file, then the command line.
+
+A section that names something (an algorithm, a graph, ...) takes that thing's own
+options as further keys; they are checked where the thing is built.
+"""
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    PrivateAttr,
+    ValidationError,
+)
+
+from proxmesh.errors import InputError, unknown
+from proxmesh.solver.result import without_empty
+
+__all__ = [
+    "NOT_THE_RESULT",
+    "Config",
+    "assignment",
+    "flattened",
+    "load_config",
+    "put",
+    "task_of",
+    "with_defaults",
+    "without_empty",
+]
+
+NOT_THE_RESULT = (  # where and how fast a run is computed
+    "data.dir",
+    "run.compile",
+    "run.engine",
+    "run.paired",
+    "run.threads",
+    "run.timeout",
+    "run.vectorize",
+)
+NOT_THE_TASK = (  # and how long, how closely and on what
+    *NOT_THE_RESULT,
+    "run.automatic",
+    "run.device",
+    "run.eval",
+    "run.eval_every",
+    "run.kkt",
+    "run.monitor",
+    "run.steps",
+    "run.target",
+)
+CURVATURE = (  # on which constants that are found depend
+    "seed",
+    "algorithm.",
+    "data.",
+    "graph.",
+    "model.",
+    "run.batch",
+    "run.dtype",
+)
+Count = Annotated[int, Field(ge=1, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a config came from, to tell the line of a mistake."""
+
+    file: str | Path | None = None
+    text: str = ""
+    flags: frozenset[str] = frozenset()
+
+    def place_of(self, keys: list[str]) -> str:
+        """Return ` (file, line)` of a key, or nothing if the file did not set it."""
+        line = None if ".".join(keys) in self.flags else _line_of(self.text, keys)
+        return "" if line is None else f" (`{self.file}`, line {line})"
+
+
+class Closed(BaseModel):
+    """A section whose keys are all listed here."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Named(BaseModel):
+    """A section that also takes the options of what it names."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The keys beyond the listed ones."""
+        return dict(self.model_extra or {})
+
+
+class AlgorithmSection(Named):
+    """Which method, and its hyperparameters."""
+
+    name: str = "hsm-admm"
+
+
+class GraphSection(Named):
+    """Which topology, how many agents, and its options."""
+
+    name: str = "ring"
+    agents: Count = 8
+
+
+class DataSection(Named):
+    """Which data set, where it lies, how it is dealt out."""
+
+    name: str = "a9a"
+    dir: str | None = None
+    split: str = "contiguous"
+    alpha: FiniteFloat | None = None  # of the split `dirichlet`
+    sizes: list[int] | None = None  # of the split `unequal`
+
+
+class ModelSection(Named):
+    """Which model; None takes the one that suits the data."""
+
+    name: str | None = None
+    init: Literal["same", "different"] = "same"
+
+
+class RegularizerSection(Named):
+    """Which penalty; `only` restricts it to parameters by name patterns."""
+
+    name: str = "l1"
+    only: str | list[str] | None = None
+
+
+class RunSection(Closed):
+    """How long, how often to look, and on what."""
+
+    steps: Count = 2000
+    batch: Count = 64
+    eval_every: Count | None = None
+    eval: Literal["mean", "local"] = "mean"
+    target: dict[str, float] = {}
+    kkt: bool = True
+    monitor: Literal["theory"] | None = None
+    engine: str = "auto"
+    timeout: Annotated[FiniteFloat, Field(gt=0)] = 60.0
+    compile: Literal["auto", "on", "off"] = "auto"
+    threads: Annotated[int, Field(ge=1, le=1024, strict=True)] | None = None
+    dtype: Literal["float32", "float64"] = "float32"
+    device: str = "cpu"
+    vectorize: Literal["auto", "vmap", "channels", True, False] = "auto"
+    paired: Literal["auto", True, False] = "auto"
+    automatic: list[str] = []  # constants in `algorithm` that were found, not given
+
+
+class Config(Closed):
+    """Everything that decides a run."""
+
+    seed: Annotated[int, Field(ge=0, strict=True)] = 0
+    algorithm: AlgorithmSection = AlgorithmSection()
+    graph: GraphSection = GraphSection()
+    data: DataSection = DataSection()
+    model: ModelSection = ModelSection()
+    regularizer: RegularizerSection = RegularizerSection()
+    run: RunSection = RunSection()
+
+    _source: Source = PrivateAttr(default_factory=Source)
+
+    @contextmanager
+    def building(self, section: str) -> Iterator[None]:
+        """Add the line of the file to errors about a key of this section."""
+        try:
+            yield
+        except InputError as error:
+            for word in re.findall(r"`([^`]+)`", str(error)):
+                where = self._source.place_of([section, word])
+                if where:
+                    raise InputError(f"{str(error).rstrip('.')}{where}.") from error
+            raise
+
+
+def load_config(
+    file: str | Path | None = None,
+    flags: Mapping[str, Any] | None = None,
+    assignments: Iterable[str] = (),
+) -> Config:
+    """Merge a TOML file, dotted flags and ``section.key=value`` assignments.
+
+    Examples
+    --------
+    >>> config = load_config(None, {"graph.name": "star"}, ["algorithm.c_rho=0.1"])
+    >>> config.graph.name, config.algorithm.options
+    ('star', {'c_rho': 0.1})
+    """
+    text = "" if file is None else _read(Path(file))
+    tree = _parsed(text, file)
+    given = {path: value for path, value in (flags or {}).items() if value is not None}
+    dotted = dict(map(assignment, assignments)) | given
+    _forget_what_was_found(tree, dotted)
+    for path, value in dotted.items():
+        put(tree, path, value)
+    source = Source(file, text, frozenset(dotted))
+    try:
+        config = Config.model_validate(tree)
+    except ValidationError as error:
+        raise _explained(error, source) from error
+    config._source = source
+    return config
+
+
+def _forget_what_was_found(tree: dict[str, Any], changes: Iterable[str]) -> None:
+    """Constants that a run found are found anew for another task or beside given ones.
+
+    What is no section or no list is refused later, with its place.
+    """
+    run, algorithm = tree.get("run"), tree.get("algorithm")
+    if not (isinstance(run, dict) and isinstance(algorithm, dict)):
+        return
+    if any(c.startswith(CURVATURE) and c != "data.dir" for c in changes):
+        found = run.pop("automatic", [])
+        for name in found if isinstance(found, list) else []:
+            algorithm.pop(name, None)
+
+
+def with_defaults(config: Config, *, steps: int, seed: int) -> Config:
+    """Return the config with other defaults for what nobody has set."""
+    run = config.run
+    if "steps" not in run.model_fields_set:
+        run = run.model_copy(update={"steps": steps})
+    chosen = config.seed if "seed" in config.model_fields_set else seed
+    return config.model_copy(update={"run": run, "seed": chosen})
+
+
+def flattened(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return a tree of sections as dotted keys.
+
+    Examples
+    --------
+    >>> flattened({"seed": 0, "graph": {"name": "ring"}})
+    {'seed': 0, 'graph.name': 'ring'}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            flat |= flattened(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def task_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What two runs must share to be compared, as dotted keys."""
+    return {
+        key: value
+        for key, value in flattened(without_empty(config)).items()
+        if key != "seed"
+        and not key.startswith("algorithm.")
+        and not key.startswith(NOT_THE_TASK)
+    }
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"config `{file}` cannot be read: {error}.") from error
+
+
+def _parsed(text: str, file: str | Path | None) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"config `{file}` is not valid TOML: {error}.") from error
+
+
+def assignment(text: str) -> tuple[str, Any]:
+    """Split ``section.key=value`` into its path and its value."""
+    path, sign, value = text.partition("=")
+    if not sign or not path.strip():
+        raise InputError(
+            f"`--set {text}` is not an assignment. Write `--set section.key=value`."
+        )
+    return path.strip(), _value(value.strip())
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text  # a bare word is a string
+
+
+def put(tree: dict[str, Any], path: str, value: Any) -> None:
+    """Set the value at a dotted path of a tree, making sections on the way."""
+    *sections, key = path.split(".")
+    for section in sections:
+        below = tree.setdefault(section, {})
+        if not isinstance(below, dict):
+            raise InputError(f"`{path}`: `{section}` is a value, not a section.")
+        tree = below
+    tree[key] = value
+
+
+def _explained(error: ValidationError, source: Source) -> InputError:
+    """Turn pydantic's first complaint into one line with its place."""
+    first = error.errors()[0]
+    keys = [str(part) for part in first["loc"] if isinstance(part, str)]
+    # A union adds the tried alternatives to the place; the key ends before them.
+    keys = keys[:2] if keys and keys[0] in Config.model_fields else keys[:1]
+    where = source.place_of(keys)
+    if first["type"] == "extra_forbidden":
+        section = Config if len(keys) == 1 else RunSection
+        place = f"section `{keys[0]}`" if len(keys) > 1 else "the config"
+        mistake = unknown("option", keys[-1], section.model_fields, of=place)
+        return InputError(f"{str(mistake).rstrip('.')}{where}.")
+    wrong = first["msg"].replace("Input should be", "must be", 1)
+    return InputError(f"`{'.'.join(keys)}` {wrong}, got {first['input']!r}{where}.")
+
+
+def _line_of(text: str, keys: list[str]) -> int | None:
+    """Find the line on which a key, or a section of this name, stands."""
+    section = ""
+    for number, line in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[([^\]]+)\]", line)
+        if header:
+            section = header.group(1).strip()
+            if [section] == keys:
+                return number
+        key = line.split("=")[0].strip()
+        if ".".join(keys) in {key, f"{section}.{key}"}:
+            return number
+    return None

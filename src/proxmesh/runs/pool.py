@@ -1,0 +1,211 @@
+"""Independent runs side by side, each in a process of its own."""
+
+import contextlib
+import multiprocessing
+import signal
+import time
+import warnings
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeAlias, final
+
+from proxmesh.errors import InputError, Notice
+from proxmesh.runs.build import assemble
+from proxmesh.runs.config import Config
+from proxmesh.solver.result import RunFolder
+
+__all__ = ["Crew", "Ended", "Errand", "Message", "Noted", "Progressed"]
+
+SECONDS_BETWEEN_REPORTS = 0.2
+PRELOADED = ["proxmesh.runs.build"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """One run to make: its config, and the folder that it writes."""
+
+    name: str  # for people
+    config: Mapping[str, Any]  # as in config.toml
+    folder: Path
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Progressed:
+    """A run is at iteration k."""
+
+    errand: Errand
+    k: int
+    row: Mapping[str, float] | None = None  # the last row of its history, when new
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A run had something to say that stops nothing."""
+
+    errand: Errand
+    text: str
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A run is over; `outcome` is that of its result, or `failed`."""
+
+    errand: Errand
+    outcome: str
+    message: str
+    final: Mapping[str, float] = field(default_factory=dict)
+
+
+Message: TypeAlias = Progressed | Noted | Ended
+
+
+@final
+class Crew:
+    """Makes runs in at most `size` processes at a time and tells how they go.
+
+    A run that raises, or whose process is killed, ends as `failed` with its reason and
+    leaves the others alone. Leaving the `with` block stops whatever is still running.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._waiting: deque[Errand] = deque()
+        self._working: dict[Connection, tuple[Errand, BaseProcess]] = {}
+        # Forked from a server that has imported torch once: a run starts in no time,
+        # and inherits neither threads nor state of this process.
+        methods = multiprocessing.get_all_start_methods()
+        way = "forkserver" if "forkserver" in methods else "spawn"
+        self._context: Any = multiprocessing.get_context(way)
+        if way == "forkserver":
+            self._context.set_forkserver_preload(PRELOADED)
+            with _deaf_to_interrupts():  # inherited: Ctrl-C must not hit its imports
+                forkserver.ensure_running()
+
+    def __enter__(self) -> "Crew":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for _, process in self._working.values():
+            process.terminate()
+        for _, process in self._working.values():
+            process.join()
+
+    def submit(self, errand: Errand) -> None:
+        """Add a run; it starts as soon as a process is free."""
+        self._waiting.append(errand)
+
+    def messages(self) -> Iterator[Message]:
+        """Yield what the runs report until all are over; more may be submitted."""
+        while self._waiting or self._working:
+            while self._waiting and len(self._working) < self._size:
+                self._start(self._waiting.popleft())
+            for ready in wait(list(self._working)):
+                assert isinstance(ready, Connection)
+                yield self._received(ready)
+
+    def _start(self, errand: Errand) -> None:
+        receiver, sender = self._context.Pipe(duplex=False)
+        process = self._context.Process(
+            target=_work, args=(errand, sender), daemon=True
+        )
+        process.start()
+        sender.close()  # ours: so that the end of the process ends the pipe
+        self._working[receiver] = errand, process
+
+    def _received(self, receiver: Connection) -> Message:
+        errand, process = self._working[receiver]
+        message: Message
+        try:
+            message = receiver.recv()
+        except EOFError:
+            process.join()
+            message = Ended(errand, "failed", _death(process.exitcode))
+        if isinstance(message, Ended):
+            del self._working[receiver]
+            receiver.close()
+            process.join()
+            if message.outcome == "failed":
+                with contextlib.suppress(OSError):
+                    RunFolder.write_failure(errand.folder, message.message)
+        return message
+
+
+@contextlib.contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _work(errand: Errand, sender: Connection) -> None:
+    """The life of one process: build, run, report."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    warnings.showwarning = lambda text, category, *_, **__: (
+        sender.send(Noted(errand, str(text))) if category is Notice else None
+    )
+    warnings.simplefilter("always", Notice)
+    try:
+        ended = _made(errand, sender)
+    except BrokenPipeError:  # the parent is gone: nobody waits for this run
+        return
+    except InputError as error:
+        ended = Ended(errand, "failed", str(error))
+    except Exception as error:  # whatever a run dies of is its own end only
+        reason = (str(error).strip() or "no message").splitlines()[0]
+        ended = Ended(errand, "failed", f"{type(error).__name__}: {reason}")
+    with contextlib.suppress(BrokenPipeError):
+        sender.send(ended)
+
+
+def _made(errand: Errand, sender: Connection) -> Ended:
+    job = assemble(Config.model_validate(errand.config))
+    result = job.run(errand.folder, force=True, observer=_Reporter(errand, sender))
+    return Ended(errand, str(result.outcome), result.message, result.final)
+
+
+class _Reporter:
+    """Sends progress through the pipe, a few times a second."""
+
+    def __init__(self, errand: Errand, sender: Connection) -> None:
+        self._errand, self._sender = errand, sender
+        self._next = 0.0
+
+    def on_compile(self, seconds: float) -> None:
+        """Say nothing: runs side by side compile at different times."""
+
+    def on_step(self, k: int, seconds: float) -> None:
+        """Tell how far the run is."""
+        del seconds
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + SECONDS_BETWEEN_REPORTS
+            self._sender.send(Progressed(self._errand, k))
+
+    def on_row(self, row: Mapping[str, float]) -> None:
+        """Tell the new numbers."""
+        self._sender.send(Progressed(self._errand, int(row["iteration"]), dict(row)))
+
+
+def _death(code: int | None) -> str:
+    if code is not None and code < 0:
+        name = signal.Signals(-code).name
+        hint = " (out of memory?)" if name == "SIGKILL" else ""
+        return f"its process was ended by {name}{hint}."
+    return f"its process ended with code {code}."

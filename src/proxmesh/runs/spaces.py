@@ -1,0 +1,198 @@
+"""What a search may change: ranges, multiples and choices for every method."""
+
+import dataclasses
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias, final
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+
+from proxmesh.algorithms import ALGORITHMS
+from proxmesh.errors import InputError, unknown
+from proxmesh.runs.config import put
+from proxmesh.schedules import Power
+
+__all__ = ["Choice", "Range", "Space", "load_spaces"]
+
+DIGITS = 3  # of a value that is tried, so that the one written down is the one run
+
+
+class Closed(BaseModel):
+    """An entry of a space: these keys, of these types."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@final
+class Range(Closed):
+    """Numbers from low to high; with `times`, multiples of another hyperparameter."""
+
+    low: FiniteFloat
+    high: FiniteFloat
+    log: bool = True
+    times: str | None = None
+
+    @model_validator(mode="after")
+    def _in_order(self) -> "Range":
+        if not self.low < self.high or (self.log and self.low <= 0):
+            raise ValueError("low must be below high")
+        return self
+
+    def spread(self, points: int) -> list[float]:
+        """Return that many values from end to end."""
+        if points == 1:
+            middle = math.sqrt(self.low * self.high)
+            return [middle if self.log else (self.low + self.high) / 2]
+        inner = [i / (points - 1) for i in range(1, points - 1)]
+        if self.log:
+            between = [self.low * (self.high / self.low) ** s for s in inner]
+        else:
+            between = [self.low + (self.high - self.low) * s for s in inner]
+        return [self.low, *between, self.high]
+
+
+@final
+class Choice(Closed):
+    """One of a list."""
+
+    choices: Annotated[list[Any], Field(min_length=1)]
+
+
+Entry: TypeAlias = Range | Choice
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The hyperparameters of one method that a search may change."""
+
+    label: str
+    entries: Mapping[str, Entry]
+
+    def options(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """Turn a point of the search into options of the method."""
+        values: dict[str, Any] = {}
+        for name, entry in self.entries.items():
+            value = point[name]
+            if isinstance(entry, Range):
+                times = 1.0 if entry.times is None else values[entry.times]
+                value = float(f"{value * times:.{DIGITS}g}")
+            values[name] = value
+        tree: dict[str, Any] = {}
+        for name, value in values.items():
+            put(tree, name, value)
+        return tree
+
+    def point(self, algorithm: Any) -> dict[str, Any] | None:
+        """Return the point of a method's own values; None if they lie outside."""
+        values = {name: _field(algorithm, name) for name in self.entries}
+        point: dict[str, Any] = {}
+        for name, entry in self.entries.items():
+            value = values[name]
+            if isinstance(entry, Choice):
+                inside = value in entry.choices
+            elif isinstance(value, int | float):
+                value /= 1.0 if entry.times is None else values[entry.times]
+                inside = entry.low <= value <= entry.high
+            else:  # a schedule, or None, where the space has numbers
+                inside = False
+            if not inside:
+                return None
+            point[name] = value
+        return point
+
+    def grid(self, trials: int) -> list[dict[str, Any]]:
+        """Return the points of a grid as fine as that many trials pay for."""
+        fixed = [e for e in self.entries.values() if isinstance(e, Choice)]
+        ranges = len(self.entries) - len(fixed)
+        left = trials / math.prod(len(e.choices) for e in fixed)
+        points = max(1, int(left ** (1 / ranges) + 1e-9)) if ranges else 1
+        axes = [
+            entry.choices if isinstance(entry, Choice) else entry.spread(points)
+            for entry in self.entries.values()
+        ]
+        every = [dict(zip(self.entries, p, strict=True)) for p in product(*axes)]
+        if len(every) <= trials:
+            return every
+        return [every[i * len(every) // trials] for i in range(trials)]  # spread out
+
+
+def load_spaces(file: str | None = None) -> dict[str, Space]:
+    """Read the shipped spaces and, over them, those of a file."""
+    shipped = resources.files("proxmesh.runs") / "spaces.toml"
+    tree = _parsed(shipped.read_text(encoding="utf-8"), "the shipped spaces")
+    if file is not None:
+        try:
+            text = Path(file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"space `{file}` cannot be read: {error}.") from error
+        tree |= _parsed(text, f"space `{file}`")
+    return {label: _space(label, entries) for label, entries in tree.items()}
+
+
+def _parsed(text: str, source: str) -> dict[str, Any]:
+    try:
+        tree = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{source}: not valid TOML: {error}.") from error
+    for label, entries in tree.items():
+        if label not in ALGORITHMS:
+            raise unknown("algorithm", label, ALGORITHMS, of=source)
+        if not isinstance(entries, Mapping):
+            raise InputError(f"{source}: `{label}` must be a table, got {entries!r}.")
+    return tree
+
+
+def _space(label: str, entries: Mapping[str, Any]) -> Space:
+    space = Space(label, {name: _entry(label, name, e) for name, e in entries.items()})
+    before: list[str] = []
+    for name, entry in space.entries.items():
+        times = entry.times if isinstance(entry, Range) else None
+        if times is not None and times not in before:
+            raise InputError(
+                f"space of `{label}`: `{name}` is a multiple of `{times}`, which is "
+                "not listed before it. List it first."
+            )
+        before.append(name)
+    return space
+
+
+def _entry(label: str, name: str, entry: Any) -> Entry:
+    who = f"space of `{label}`: `{name}`"
+    try:
+        return TypeAdapter(Entry).validate_python(entry, strict=True)
+    except ValidationError as error:
+        raise InputError(
+            f"{who} must be {{ low, high }}, numbers with low below high and positive "
+            "on a logarithmic scale, with `log` or `times` if need be, or "
+            f"{{ choices = [...] }}, got {entry!r}."
+        ) from error
+
+
+def _field(algorithm: Any, name: str) -> Any:
+    """Read a field, or a part of a schedule; a plain number is a constant one."""
+    first, _, part = name.partition(".")
+    known = [field.name for field in dataclasses.fields(algorithm)]
+    if first not in known:
+        raise unknown("hyperparameter", name, known, of=type(algorithm).__name__)
+    value = getattr(algorithm, first)
+    if not part:
+        return value
+    parts = [field.name for field in dataclasses.fields(Power)]
+    if part not in parts:
+        raise unknown("part", part, parts, of=f"the schedule `{first}`")
+    schedule = value if isinstance(value, Power) else Power(float(value), 0.0)
+    return getattr(schedule, part)
