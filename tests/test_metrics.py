@@ -5,7 +5,7 @@ from zoo import ROUND, GoldenQuadratics, Quadratics
 
 import proxmesh as pm
 from proxmesh.algorithms.hsm_admm import HSMADMMState
-from proxmesh.metrics import COLUMNS, density, kkt_residual, measure
+from proxmesh.metrics import COLUMNS, density, measure
 
 EXACT = 1e-12  # float64 rounding
 
@@ -96,7 +96,7 @@ def test_kkt_residual_edge_by_edge() -> None:
         total += (state.x[i] - state.y[i]).square().sum().item()
     for i, j in edges:
         total += (state.x[i] - state.x[j]).square().sum().item()
-    residual = kkt_residual(state, problem)
+    residual = state.kkt_residual(problem)
     assert residual is not None
     assert residual.sum().item() == pytest.approx(total, rel=1e-10)
 

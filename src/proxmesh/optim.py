@@ -16,6 +16,7 @@ from proxmesh.network import TIMEOUT, connect
 from proxmesh.problems import NoRegularizer
 from proxmesh.problems.layout import Layout
 from proxmesh.problems.regularizers import bound
+from proxmesh.solver.state import rebuilt, tensors_of
 from proxmesh.theory import settled
 from proxmesh.types import World
 
@@ -144,14 +145,15 @@ class HSMADMM(torch.optim.Optimizer):
         problem = _ClosureProblem(self, torch.enable_grad()(closure))
         held = self.state[self._params[0]]
         if held:
-            before = HSMADMMState(k=held["step"], **{n: held[n] for n in ROWS})
+            rows = {name: value for name, value in held.items() if name != "step"}
+            before = rebuilt(HSMADMMState, {"k": held["step"], **rows})
             state = algorithm.step(before, problem, self._world)
         else:
             algorithm = self._settled(algorithm, problem)
             state = algorithm.init(self._row()[None], problem, self._world)
-        held["step"] = state.k
-        for name in ROWS:
-            held[name] = getattr(state, name)
+        tensors = tensors_of(state)
+        held["step"] = tensors.pop("k")  # torch's name for it
+        held.update(tensors)
         self._put(state.x[0])
         return problem.loss
 
@@ -195,9 +197,6 @@ class HSMADMM(torch.optim.Optimizer):
                 for p in self._params
             ]
         )
-
-
-ROWS = ("x", "y", "v", "lx", "alpha_sum", "beta")
 
 
 @final

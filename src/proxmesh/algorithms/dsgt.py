@@ -1,15 +1,16 @@
 """DSGT: decentralized stochastic gradient tracking (GT-DSGD)."""
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import torch
 from torch import Tensor
 
-from proxmesh.algorithms.checks import require_fit, require_methods
+from proxmesh.algorithms.checks import require_fit
+from proxmesh.algorithms.gradients import subgradient
 from proxmesh.checks import require_step
 from proxmesh.schedules import Power, Step, scheduled
-from proxmesh.types import Cost, Network
+from proxmesh.types import Cost, Network, Problem
 
 __all__ = ["DSGT", "DSGTState"]
 
@@ -62,19 +63,18 @@ class DSGT:
     def __post_init__(self) -> None:
         require_step("DSGT", alpha=self.alpha)
 
-    def init(self, x0: Tensor, problem: Any, network: Network) -> DSGTState:
+    def init(self, x0: Tensor, problem: Problem, network: Network) -> DSGTState:
         """Start at x0 with trackers and last gradients at 0."""
         require_fit(x0, network)
-        require_methods("DSGT", problem, "subgrad")
-        problem.subgrad(x0)  # a constraint has none: found here, not in the first step
+        subgradient("DSGT", problem, x0)  # a constraint has none: found out here
         zero = torch.zeros_like(x0)
         return DSGTState(k=torch.tensor(0), x=x0.clone(), y=zero, g=zero.clone())
 
-    def step(self, state: DSGTState, problem: Any, network: Network) -> DSGTState:
+    def step(self, state: DSGTState, problem: Problem, network: Network) -> DSGTState:
         """Make the next iterate."""
         s, k = state, state.k + 1
         alpha = scheduled(self.alpha)(k)
-        g = problem.grad(s.x, problem.sample(k)) + problem.subgrad(s.x)
+        g = problem.grad(s.x, problem.sample(k)) + subgradient("DSGT", problem, s.x)
         y = network.exchange(s.y + g - s.g).mix()
         x = network.exchange(s.x - alpha * y).mix()
         return DSGTState(k=k, x=x, y=y, g=g)

@@ -152,6 +152,7 @@ class BlockWorld:
         self.placement = placement
         self.watch = watch
         self.engine = transport.name
+        self.distributed = True
         self.n = graph.n
         self.agents = placement.blocks[rank]
         self.is_root = rank == 0
@@ -219,9 +220,14 @@ class BlockWorld:
         """Refuse to start when a rank was started with other facts."""
         agree(self.watch, facts)
 
-    def farewell(self, reason: str) -> None:
+    def announce_exit(self, reason: str) -> None:
         """Tell the other ranks why this one goes."""
-        self.watch.farewell(reason)
+        self.watch.announce_exit(reason)
+
+    def describe(self) -> str:
+        """Engine, ranks, and which agents live on which."""
+        ranks = len(self.placement.blocks)
+        return f"engine {self.engine}, {ranks} ranks: {self.placement}"
 
     def _packed(self, rows: Tensor, buffers: Buffers) -> list[Tensor]:
         """One tensor for each peer: a part of x itself, or a copy of scattered rows."""

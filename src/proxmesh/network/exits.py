@@ -47,7 +47,7 @@ def guard(watch: Watch) -> None:
         if isinstance(error, LostRankError):
             print(f"proxmesh: {error}", file=sys.stderr)
             leave(EXIT_LOST_RANK)
-        watch.farewell(f"{kind.__name__}: {error}")
+        watch.announce_exit(f"{kind.__name__}: {error}")
         previous(kind, error, trace)
         leave(130 if issubclass(kind, KeyboardInterrupt) else 1)
 

@@ -54,6 +54,7 @@ class SimulatedWorld:
         self.graph = graph
         self.n = graph.n
         self.engine = "simulated"
+        self.distributed = False
         self.agents = tuple(range(graph.n))
         self.is_root = True
         self.max_degree = graph.max_degree
@@ -87,5 +88,9 @@ class SimulatedWorld:
     def agree(self, facts: Mapping[str, str]) -> None:
         """One process always agrees with itself."""
 
-    def farewell(self, reason: str) -> None:
+    def announce_exit(self, reason: str) -> None:
         """Nobody else is there to be told."""
+
+    def describe(self) -> str:
+        """All agents live here."""
+        return ""

@@ -59,7 +59,7 @@ class Watch:
         rows = self.reduced(table, "max")
         return [bytes(row.tolist()).rstrip(b"\0").decode() for row in rows]
 
-    def farewell(self, reason: str) -> None:
+    def announce_exit(self, reason: str) -> None:
         """Tell everyone why this rank goes, in one line."""
         first = (reason.strip() or "no reason given").splitlines()[0]
         self.transport.post(STOPPED + first[:LONGEST_NOTE])

@@ -19,7 +19,7 @@ from proxmesh.algorithms.hsm_admm import GRAPH_FREE_RATIO
 from proxmesh.checks import require_whole
 from proxmesh.errors import InputError
 from proxmesh.graphs import Graph, as_graph
-from proxmesh.theory.automatic import settled_for, step_weight
+from proxmesh.theory.automatic import settled_for
 from proxmesh.theory.smoothness import Smoothness
 from proxmesh.theory.spectra import Spectra, Vector
 
@@ -48,7 +48,8 @@ class Certificate:
     graph_free: float | None  # a ratio for every graph; None with an assumed degree
     margin: float  # share of the step that is to spare where it is least
     worst_k: float  # the iteration where that is; inf: in the limit
-    certified_from: int | None  # the iteration from which it holds; None: never
+    stable_from: int | None  # the iteration from which the steps are short enough
+    certified_from: int | None  # and from which curvature is held; None: never
     stable_c_eta: float  # the smallest c_eta that is stable from k = 1 on
     contraction: float  # of the disagreement at the last k (or in the limit), f = 0
     gain: float  # predicted speed of own degrees over the largest for all, L_f aside
@@ -57,6 +58,19 @@ class Certificate:
 
     def __str__(self) -> str:
         return " ".join(filter(None, [f"{self.verdict}: {self.reason}.", self.remedy]))
+
+    @property
+    def line(self) -> str:
+        """What matters before a run: whether the steps are stable on this graph."""
+        sizes = f"c_eta/c_rho {self.ratio:.3g}, this graph needs {self.threshold:.3g}"
+        if self.verdict == "unstable":
+            return f"unstable steps: {sizes}. {self.remedy}"
+        if self.stable_from == 1:
+            return f"stable steps: {sizes}"
+        if self.stable_from is None:
+            return f"stable steps for this run, but not for a longer one: {sizes}"
+        since = f"stable steps from iteration {self.stable_from:,} on: {sizes}"
+        return f"{since}. {self.remedy}".rstrip()
 
 
 def certify(
@@ -131,7 +145,7 @@ class _Examined:
         self.offset = algorithm.smoothness
         self.spectra = Spectra(graph)
         self.degrees: Vector = graph.degrees + 1.0
-        weight = step_weight(algorithm, graph.degrees, graph.max_degree)
+        weight = algorithm.step_weight(graph.degrees, graph.max_degree)
         self.weight: Vector = np.broadcast_to(weight, (graph.n,))
 
     def certificate(self, steps: int | None) -> Certificate:
@@ -163,6 +177,7 @@ class _Examined:
             graph_free=None if self.algorithm.assumed_degree else GRAPH_FREE_RATIO,
             margin=min(first, last),
             worst_k=1 if first <= last else (math.inf if steps is None else steps),
+            stable_from=since_step,
             certified_from=since,
             stable_c_eta=needed,
             contraction=self.contraction(steps),

@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from proxmesh.algorithms import HSMADMM
+from proxmesh.algorithms import HSMADMM, HSMADMMState
 from proxmesh.errors import InputError
 from proxmesh.graphs import Graph
-from proxmesh.metrics import evaluated, kkt_residual
+from proxmesh.metrics import evaluated
 from proxmesh.theory.smoothness import estimate_smoothness
 from proxmesh.theory.spectra import Spectra
-from proxmesh.types import World
+from proxmesh.types import Analyzable, World, can_be_analyzed
 
 __all__ = ["INEQUALITIES", "Inequality", "Monitor"]
 
@@ -67,8 +67,8 @@ class Monitor:
         with `full_grad`, `value` and `penalty`.
     """
 
-    algorithm: Any
-    problem: Any
+    algorithm: HSMADMM
+    problem: Analyzable
     world: World
     graph: Graph
     rows: list[dict[str, float]] = field(default_factory=list)
@@ -79,16 +79,15 @@ class Monitor:
                 f"the monitor `theory` knows HSM-ADMM, got "
                 f"`{type(self.algorithm).__name__}`."
             )
-        for name in ("full_grad", "value", "penalty"):
-            if not hasattr(self.problem, name):
-                raise InputError(
-                    f"the monitor `theory` needs `{name}`, which "
-                    f"`{type(self.problem).__name__}` does not have."
-                )
+        if not can_be_analyzed(self.problem):
+            raise InputError(
+                "the monitor `theory` needs `full_grad`, `value` and `penalty`, which "
+                f"`{type(self.problem).__name__}` does not all have."
+            )
 
     def look(self, state: Any) -> dict[str, float]:
         """Add the row of a state."""
-        made = [state]
+        made: list[HSMADMMState] = [state]
         for _ in range(2):
             made.append(self.algorithm.step(made[-1], self.problem, self.world))
         seen = [evaluated(self.problem, s.x) for s in made]
@@ -129,7 +128,7 @@ class Monitor:
         )
         expected = now.gamma * (row["lemma2_left"] - row["error"])
         row["lemma3_left"] = now.lyapunov + expected  # over the same minibatches
-        residual = kkt_residual(made[2], self.problem)
+        residual = made[2].kkt_residual(self.problem)
         if residual is not None:
             row["kkt"] = self.world.reduce(residual, "sum").item()
         self.rows.append(row)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from proxmesh.checks import require_whole
 from proxmesh.errors import InputError
-from proxmesh.types import World
+from proxmesh.types import Problem, World, has_hessian
 
 __all__ = ["Smoothness", "estimate_smoothness", "require_finite"]
 
@@ -54,7 +54,7 @@ class Smoothness:
 
 
 def estimate_smoothness(
-    problem: Any,
+    problem: Problem,
     x: Tensor,
     *,
     products: int = PRODUCTS,
@@ -107,11 +107,10 @@ def estimate_smoothness(
     )
 
 
-def _product(problem: Any, x: Tensor, u: Tensor, batch: Any) -> Tensor:
+def _product(problem: Problem, x: Tensor, u: Tensor, batch: Any) -> Tensor:
     """Row i: Hessian of f_i at x_i on the batch, times u_i."""
-    if hasattr(problem, "hvp"):
-        exact: Tensor = problem.hvp(x, u, batch)
-        return exact
+    if has_hessian(problem):
+        return problem.hvp(x, u, batch)
     far = torch.finfo(x.dtype).eps ** (1 / 3) * (1 + x.norm(dim=1, keepdim=True))
     forth, back = problem.grad(x + far * u, batch), problem.grad(x - far * u, batch)
     difference: Tensor = (forth - back) / (2 * far)
@@ -162,7 +161,7 @@ def _extremes(
     return values[:, -1], values[:, 0], sharpest
 
 
-def require_finite(problem: Any, *found: Tensor) -> None:
+def require_finite(problem: Problem, *found: Tensor) -> None:
     """Name the first local agent whose loss has no finite curvature or gradient."""
     for values in found:
         sick = (~values.isfinite()).nonzero()
