@@ -24,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from proxmesh.construct import call
+from proxmesh.construct import construct
 from proxmesh.data import download, files
 from proxmesh.data.partition import partition
 from proxmesh.errors import InputError, Notice, unknown
@@ -238,7 +238,7 @@ def load(
     name: str,
     data_dir: str | Path | None = None,
     *,
-    beside: Iterable[str] = (),
+    also_known: Iterable[str] = (),
     **options: Any,
 ) -> Dataset:
     """Return a data set by name, or from an own file if `name` is a path."""
@@ -246,10 +246,10 @@ def load(
     if name not in DATASETS:
         if not ("." in name or "/" in name or Path(name).is_file()):
             raise unknown("dataset", name, DATASETS)
-        return call(who, from_file, options, name, beside=beside)
+        return construct(who, from_file, options, name, also_known=also_known)
     if name in download.SOURCES:
-        return call(who, DATASETS[name], options, data_dir, beside=beside)
-    return call(who, DATASETS[name], options, beside=beside)
+        return construct(who, DATASETS[name], options, data_dir, also_known=also_known)
+    return construct(who, DATASETS[name], options, also_known=also_known)
 
 
 def verify(name: str, data_dir: str | Path | None = None) -> str:

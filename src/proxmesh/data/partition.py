@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxmesh.checks import require_positive, require_whole
-from proxmesh.construct import call
+from proxmesh.construct import construct
 from proxmesh.errors import InputError, unknown
 
 __all__ = [
@@ -116,7 +116,7 @@ def partition(
         )
     require_whole(f"split `{split}`", 0, seed=options.get("seed"))
     require_whole(f"split `{split}`", 1, n=n)
-    shards = call(f"split `{split}`", SPLITS[split], options, labels, n)
+    shards = construct(f"split `{split}`", SPLITS[split], options, labels, n)
     for agent, shard in enumerate(shards):
         if not len(shard):
             raise InputError(

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from proxmesh.algorithms import ALGORITHMS
-from proxmesh.construct import call
+from proxmesh.construct import construct
 from proxmesh.errors import InputError, Notice, unknown
 from proxmesh.solver.compile_step import has_compiler, pays_off
 from proxmesh.runs.config import (
@@ -174,7 +174,7 @@ def build_graph(config: Config) -> Graph:
     constructor = CONSTRUCTORS.get(section.name)
     if constructor and "seed" in inspect.signature(constructor).parameters:
         options.setdefault("seed", derived_seed(config.seed, "graph"))
-    return make(section.name, section.agents, beside=["agents"], **options)
+    return make(section.name, section.agents, also_known=["agents"], **options)
 
 
 def _named(kind: str, known: Mapping[str, Any], name: str) -> Any:
@@ -185,8 +185,9 @@ def _named(kind: str, known: Mapping[str, Any], name: str) -> Any:
 
 def _built(kind: str, known: Mapping[str, Any], section: Any) -> Any:
     build = _named(kind, known, section.name)
-    beside = [key for key in type(section).model_fields if key != "name"]
-    return call(f"{kind} `{section.name}`", build, section.options, beside=beside)
+    also_known = [key for key in type(section).model_fields if key != "name"]
+    who = f"{kind} `{section.name}`"
+    return construct(who, build, section.options, also_known=also_known)
 
 
 def build_algorithm(config: Config) -> Any:
@@ -199,7 +200,7 @@ def build_algorithm(config: Config) -> Any:
                 f"algorithm `{name}` has `{key}` = {value}, got {options[key]}. Leave "
                 "it out, or choose another algorithm."
             )
-    return call(f"algorithm `{name}`", method.kind, options)
+    return construct(f"algorithm `{name}`", method.kind, options)
 
 
 def _data(config: Config, world: World) -> tuple[Any, Dataset]:
@@ -235,17 +236,19 @@ def _agent_data(config: Config, world: World) -> tuple[Any, Dataset]:
     def largest(number: int) -> int:
         return int(world.reduce(torch.full((len(world.agents),), number), "max"))
 
-    beside = [key for key in DataSection.model_fields if key != "name"]
+    also_known = [key for key in DataSection.model_fields if key != "name"]
     who = f"dataset `{PER_AGENT}`"
     arguments = (section.dir, world.agents, largest)
-    found = call(who, load_agents, section.options, *arguments, beside=beside)
+    found = construct(
+        who, load_agents, section.options, *arguments, also_known=also_known
+    )
     return found.shards.__getitem__, found.dataset
 
 
 def _dataset(config: Config) -> Dataset:
     section = config.data
-    beside = [key for key in DataSection.model_fields if key != "name"]
-    dataset = load(section.name, section.dir, beside=beside, **section.options)
+    also_known = [key for key in DataSection.model_fields if key != "name"]
+    dataset = load(section.name, section.dir, also_known=also_known, **section.options)
     if config.model.name == "lenet" and dataset.features == 28 * 28:
         return dataset.shaped(1, 28, 28)
     return dataset
@@ -275,7 +278,7 @@ def _model(config: Config, name: str, dataset: Dataset) -> nn.Module:
     build = _named("model", MODELS, name)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived_seed(config.seed, "init"))
-        model: nn.Module = call(
+        model: nn.Module = construct(
             f"model `{name}`",
             build,
             config.model.options,
