@@ -23,7 +23,7 @@ import torch.distributed as dist
 
 from proxmesh import __version__
 from proxmesh.launchers import cores, threads_allowed
-from proxmesh.network.connecting import joined_ranks
+from proxmesh.network.connecting import join_ranks
 
 __all__ = ["Finding", "examine", "examine_together"]
 
@@ -67,9 +67,9 @@ def examine() -> Iterator[Finding]:
 def examine_together(engine: str, timeout: float) -> list[Finding]:
     """Compare the processes of a launcher; all of them call it."""
     begin = time.perf_counter()
-    watch = joined_ranks(engine, timeout)
+    watch = join_ranks(engine, timeout)
     joined = time.perf_counter() - begin
-    watch.reduced(torch.zeros(1), "sum")  # so that all read their clocks at once
+    watch.reduce(torch.zeros(1), "sum")  # so that all read their clocks at once
     mine = {
         "host": socket.gethostname(),
         "time": time.time(),
@@ -80,7 +80,7 @@ def examine_together(engine: str, timeout: float) -> list[Finding]:
         "proxmesh": __version__,
         "torch": torch.__version__,
     }
-    everyone = [json.loads(text) for text in watch.gathered(json.dumps(mine))]
+    everyone = [json.loads(text) for text in watch.gather(json.dumps(mine))]
     ranks = watch.transport.size
     return [
         Finding("engine", "ok", f"{engine}: {ranks} ranks joined in {joined:.1f} s"),
@@ -313,7 +313,7 @@ def _speed(watch: Any) -> Finding:
         seconds: list[float] = []
         for _ in range(repeats):
             begin = time.perf_counter()
-            watch.reduced(torch.zeros(size), "sum")
+            watch.reduce(torch.zeros(size), "sum")
             seconds.append(time.perf_counter() - begin)
         return sorted(seconds)[repeats // 2]
 

@@ -95,6 +95,11 @@ class World(Network, Protocol):
         ...
 
     @property
+    def distributed(self) -> bool:
+        """Whether other processes hold agents too, which must be waited for."""
+        ...
+
+    @property
     def num_links(self) -> int:
         """Directed edges of the whole graph: sends of one vector to each neighbor."""
         ...
@@ -111,8 +116,8 @@ class World(Network, Protocol):
         """Refuse to start when a process was started with other facts."""
         ...
 
-    def farewell(self, reason: str) -> None:
-        """Tell the other processes why this one goes."""
+    def announce_exit(self, reason: str) -> None:
+        """Tell the other processes why this one stops, without waiting for them."""
         ...
 
 

@@ -213,7 +213,7 @@ def test_a_meeting_point_that_cannot_be(
         }.items():
             monkeypatch.setenv(name, value)
         with pytest.raises(pm.InputError, match=words):
-            torchdist._store(timedelta(seconds=2))
+            torchdist._open_store(timedelta(seconds=2))
 
 
 def test_an_optimizer_needs_a_process_for_each_agent() -> None:

@@ -133,7 +133,7 @@ def assemble(config: Config) -> Job:
     try:
         return _assembled(config, algorithm, graph, regularizer, world)
     except InputError:
-        world.farewell("InputError, see its own message")  # which may quote its data
+        world.announce_exit("InputError, see its own message")  # which may quote its data
         raise
 
 

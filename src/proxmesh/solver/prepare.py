@@ -94,10 +94,11 @@ def telling(world: World) -> Iterator[None]:
     except LostRankError:
         raise  # they know
     except InputError:
-        world.farewell("InputError, see its own message")  # which may quote its data
+        # Its message may quote its data.
+        world.announce_exit("InputError, see its own message")
         raise
     except BaseException as error:
-        world.farewell(f"{type(error).__name__}: {error}")
+        world.announce_exit(f"{type(error).__name__}: {error}")
         raise
 
 
