@@ -40,7 +40,7 @@ def test_damaged_gzip_stream(tmp_path: Path) -> None:
     file = tmp_path / "a.gz"
     for at in range(10, 2000, 40):
         file.write_bytes(sound[:at] + b"\xff" * 8 + sound[at + 8 :])
-        refused(lambda: download._unzipped(file), "a.gz")
+        refused(lambda: download._gunzip(file), "a.gz")
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from proxmesh.data.shards import (
     Shard,
     Shards,
     Stored,
+    concatenate,
     open_shard,
-    stacked,
 )
 from proxmesh.errors import InputError, Notice, unknown
 from proxmesh.problems.channels import has_images
@@ -150,7 +150,7 @@ class LearningProblem:
         opened = [open_shard(get(agent), f"agent {agent}") for agent in agents]
         sizes = [len(samples) for samples in opened]
         self.agents = agents
-        samples = stacked(opened).cast(self.dtype, self.device)
+        samples = concatenate(opened).cast(self.dtype, self.device)
         self._samples = Stored.of(samples)
         self._sampler = Sampler.over(self.seed, agents, sizes, self.device)
         self._check_sizes(sizes)

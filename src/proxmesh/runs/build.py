@@ -371,7 +371,7 @@ def _complete(
     tree["model"] = {**_defaults(MODELS[model]), **tree["model"], "name": model}
     tree["regularizer"] = _with_weight(config.regularizer).model_dump()
     if config.data.name in DATASETS:
-        tree["data"] = {**_defaults(DATASETS[config.data.name]), **tree["data"]}
+        tree["data"] = {**_defaults(DATASETS[config.data.name].build), **tree["data"]}
     if config.graph.name in CONSTRUCTORS:
         constructor = CONSTRUCTORS[config.graph.name]
         tree["graph"] = {**_defaults(constructor, "seed", "n"), **tree["graph"]}
