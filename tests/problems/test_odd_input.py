@@ -20,6 +20,7 @@ from proxmesh.problems import (
     Only,
     Simplex,
 )
+from proxmesh.problems.regularizers import Regularizer
 
 
 def shards_of(*sizes: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -92,7 +93,7 @@ def test_a_column_of_labels_is_fine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("inner", [Simplex(), Box(-1, 1)])
-def test_restricted_regularizers_tell_only_what_they_know(inner: object) -> None:
+def test_restricted_regularizers_tell_only_what_they_know(inner: Regularizer) -> None:
     problem = LearningProblem(
         nn.Linear(4, 3),
         F.cross_entropy,

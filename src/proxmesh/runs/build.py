@@ -356,7 +356,7 @@ def _complete(
     run["eval_every"] = run["eval_every"] or _eval_every(run["steps"], problem, world)
     run["threads"] = run["threads"] or _threads(problem)
     torch.set_num_threads(run["threads"])  # before anything is timed
-    way = problem.stacked.way
+    way = problem.way
     run["vectorize"] = False if way == "loop" else way
     run["paired"] = problem.paired
     run["compile"] = _compile(run["compile"], algorithm, problem, run["steps"])
