@@ -42,7 +42,7 @@ def test_every_number_by_its_definition() -> None:
     row = measure(state, problem, pm.connect(pm.graphs.path(4)))
     x_mean = state.x.mean(0)
     module = problem.module(x_mean)
-    shards = [problem._shard(i) for i in range(4)]
+    shards = [problem.local_shards.of_agent(i) for i in range(4)]
     losses, hits = [], []
     module.zero_grad()
     for (inputs,), targets in shards:
@@ -81,7 +81,7 @@ def test_kkt_residual_edge_by_edge() -> None:
     edges = pm.graphs.path(4).edges
     total = 0.0
     for i in range(4):
-        (inputs,), targets = problem._shard(i)
+        (inputs,), targets = problem.local_shards.of_agent(i)
         module = problem.module(state.x[i])
         loss = nn.functional.cross_entropy(module(inputs), targets)
         loss.backward()

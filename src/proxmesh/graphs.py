@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import eigsh
 
-from proxmesh.construct import call
+from proxmesh.construct import construct
 from proxmesh.errors import InputError, unknown
 
 __all__ = [
@@ -411,7 +411,7 @@ def random_8(n: int = 8) -> Graph:
 CONSTRUCTORS["random-8"] = random_8
 
 
-def make(name: str, n: int, *, beside: Iterable[str] = (), **options: Any) -> Graph:
+def make(name: str, n: int, *, also_known: Iterable[str] = (), **options: Any) -> Graph:
     """Build a topology by name, or from an edge file if `name` is one.
 
     Examples
@@ -429,7 +429,9 @@ def make(name: str, n: int, *, beside: Iterable[str] = (), **options: Any) -> Gr
                 )
             return graph
         raise unknown("graph", name, CONSTRUCTORS)
-    return call(f"graph `{name}`", CONSTRUCTORS[name], options, n, beside=beside)
+    return construct(
+        f"graph `{name}`", CONSTRUCTORS[name], options, n, also_known=also_known
+    )
 
 
 def _converted(g: "nx.Graph[Any]", name: str, **options: Any) -> Graph:

@@ -15,7 +15,7 @@ from proxmesh.launchers import launched
 from proxmesh.network import TIMEOUT, connect
 from proxmesh.problems import NoRegularizer
 from proxmesh.problems.layout import Layout
-from proxmesh.problems.regularizers import bound
+from proxmesh.problems.regularizers import bind_to_layout
 from proxmesh.solver.state import rebuilt, tensors_of
 from proxmesh.theory import settled
 from proxmesh.types import World
@@ -94,7 +94,7 @@ class HSMADMM(torch.optim.Optimizer):
         known = group.get("param_names", map(str, range(len(chosen))))
         names = tuple(n for n, used in zip(known, chosen, strict=True) if used)
         self._layout = Layout(names, tuple(p.shape for p in self._params))
-        self._regularizer = bound(regularizer or NoRegularizer(), self._layout)
+        self._regularizer = bind_to_layout(regularizer or NoRegularizer(), self._layout)
         self._graph = as_graph(graph)
         self._world = self._joined(graph, engine, timeout)
         self._world.agree(

@@ -485,7 +485,7 @@ def test_a_parameter_that_cannot_be_drawn_again() -> None:
     assert problem.x0().shape == (3, FEATURES * CLASSES + CLASSES + 1)
     assert message_of(lambda: problem.x0("different")) == (
         'LearningProblem: init="different" cannot draw `scale`: its module has no '
-        "`reset_parameters`. Add one, or pass own rows."
+        "`reset_parameters`. Add one, or pass your own rows as `x0`."
     )
 
 

@@ -166,8 +166,8 @@ def test_noise_of_the_curvature_and_long_steps_raise_the_momentum() -> None:
 
 def test_data_that_overflow_are_named() -> None:
     problem = cancer(4)
-    inputs, targets = problem._shard(2)
-    shards = [problem._shard(i) for i in range(4)]
+    inputs, targets = problem.local_shards.of_agent(2)
+    shards = [problem.local_shards.of_agent(i) for i in range(4)]
     shards[2] = (tuple(x * 1e200 for x in inputs), targets)
     sick = pm.LearningProblem(
         nn.Linear(30, 2).double(), nn.functional.cross_entropy, shards, batch_size=8

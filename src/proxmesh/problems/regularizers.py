@@ -13,7 +13,7 @@ import fnmatch
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, final, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeGuard, final, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -51,6 +51,47 @@ class Regularizer(Protocol):
     def prox(self, z: Tensor, step: Step) -> Tensor:
         """Row-wise ``argmin_v step * h(v) + |v - z|^2 / 2``."""
         ...
+
+
+@runtime_checkable
+class HasSubgrad(Regularizer, Protocol):
+    """A regularizer that offers subgradients, for methods without a prox."""
+
+    def subgrad(self, x: Tensor) -> Tensor:
+        """Row i: a subgradient of h at x_i."""
+        ...
+
+
+@runtime_checkable
+class HasDistance(Regularizer, Protocol):
+    """A regularizer that knows its subdifferential, for the KKT residual."""
+
+    def distance(self, u: Tensor, y: Tensor) -> Tensor | None:
+        """Squared distance of u_i to the subdifferential of h at y_i, ``[rows]``."""
+        ...
+
+
+@runtime_checkable
+class NeedsLayout(Protocol):
+    """Something that becomes a regularizer once it knows a model's layout."""
+
+    def bind(self, layout: Layout) -> Regularizer:
+        """Return the regularizer for rows of this layout."""
+        ...
+
+
+def has_subgrad(h: Regularizer) -> TypeGuard[HasSubgrad]:
+    """Whether h offers subgradients."""
+    if isinstance(h, OnColumns):
+        return has_subgrad(h.inner)
+    return isinstance(h, HasSubgrad)
+
+
+def has_distance(h: Regularizer) -> TypeGuard[HasDistance]:
+    """Whether h knows distances to its subdifferential."""
+    if isinstance(h, OnColumns):
+        return has_distance(h.inner)
+    return isinstance(h, HasDistance)
 
 
 @final
@@ -375,7 +416,7 @@ class Only:
     tensor([[0.5000, 0.5000, 1.0000]])
     """
 
-    inner: Any
+    inner: Regularizer | NeedsLayout
     names: str | tuple[str, ...]
 
     def bind(self, layout: Layout) -> "OnColumns":
@@ -387,7 +428,8 @@ class Only:
         chosen = layout.select(
             lambda name: any(fnmatch.fnmatchcase(name, q) for q in patterns)
         )
-        return OnColumns(bound(self.inner, chosen), layout.columns(chosen.names))
+        inner = bind_to_layout(self.inner, chosen)
+        return OnColumns(inner, layout.columns(chosen.names))
 
 
 @final
@@ -395,33 +437,33 @@ class Only:
 class OnColumns:
     """A regularizer restricted to some columns; what `Only` becomes in a problem."""
 
-    inner: Any
+    inner: Regularizer
     columns: Tensor
 
     def value(self, x: Tensor) -> Tensor:
         """Value on the columns."""
-        values: Tensor = self.inner.value(x[:, self.columns.to(x.device)])
-        return values
+        return self.inner.value(x[:, self.columns.to(x.device)])
 
     def prox(self, z: Tensor, step: Step) -> Tensor:
         """Prox on the columns, identity elsewhere."""
         columns = self.columns.to(z.device)
         return z.index_copy(1, columns, self.inner.prox(z[:, columns], step))
 
-    def subgrad(self, x: Tensor) -> Tensor | None:
-        """Subgradient on the columns, 0 elsewhere; None if the inner has none."""
-        if not hasattr(self.inner, "subgrad"):
-            return None
+    def subgrad(self, x: Tensor) -> Tensor:
+        """Subgradient on the columns, 0 elsewhere."""
+        assert has_subgrad(self.inner)
         columns = self.columns.to(x.device)
         inner = self.inner.subgrad(x[:, columns])
         return torch.zeros_like(x).index_copy(1, columns, inner)
 
     def distance(self, u: Tensor, y: Tensor) -> Tensor | None:
         """Distance on the columns plus |u|^2 elsewhere; None if the inner has none."""
-        if not hasattr(self.inner, "distance"):
+        if not has_distance(self.inner):
             return None
         columns = self.columns.to(u.device)
-        inner: Tensor = self.inner.distance(u[:, columns], y[:, columns])
+        inner = self.inner.distance(u[:, columns], y[:, columns])
+        if inner is None:
+            return None
         elsewhere = u.index_fill(1, columns, 0).square().sum(1)
         return inner + elsewhere
 
@@ -440,14 +482,15 @@ REGULARIZERS: Mapping[str, type[Any]] = {
 """Every regularizer by its command-line name."""
 
 
-def bound(regularizer: Any, layout: Layout) -> Any:
-    """Tell a regularizer the model's layout if it wants to know; refuse others."""
+def bind_to_layout(
+    regularizer: Regularizer | NeedsLayout, layout: Layout
+) -> Regularizer:
+    """Tell a regularizer the model's layout if it needs it; refuse anything else."""
     if isinstance(regularizer, type):
         name = regularizer.__name__
         raise InputError(f"regularizer `{name}` is a class. Build it: `{name}(...)`.")
-    bind = getattr(regularizer, "bind", None)
-    if bind is not None:
-        return bind(layout)
+    if isinstance(regularizer, NeedsLayout):
+        return regularizer.bind(layout)
     if not isinstance(regularizer, Regularizer):
         raise InputError(
             f"regularizer `{regularizer}` has no `value` and `prox`. Use `pm.L1(...)` "

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from proxmesh.algorithms import ALGORITHMS
-from proxmesh.construct import call
+from proxmesh.construct import construct
 from proxmesh.errors import InputError, unknown
 from proxmesh.runs.config import (
     HOW_IT_IS_COMPUTED,
@@ -91,7 +91,7 @@ class Built:
         """The config with every default filled in that a run does not decide."""
         config, tree = self.config, self.config.tree()
         opened: LearningProblem = self.problem if problem is None else problem
-        way = opened.stacked.way
+        way = opened.way
         tree["run"] |= {
             "eval_every": self.eval_every,
             "threads": self.threads,
@@ -110,7 +110,7 @@ class Built:
         tree["model"] = {**_defaults(MODELS[self.model]), **model}
         tree["regularizer"] = _with_weight(config.regularizer).model_dump()
         if config.data.name in DATASETS:
-            tree["data"] = {**_defaults(DATASETS[config.data.name]), **tree["data"]}
+            tree["data"] = {**_defaults(DATASETS[config.data.name].build), **tree["data"]}
         if config.graph.name in CONSTRUCTORS:
             constructor = CONSTRUCTORS[config.graph.name]
             tree["graph"] = {**_defaults(constructor, "seed", "n"), **tree["graph"]}
@@ -182,7 +182,7 @@ def build_graph(config: Config) -> Graph:
     constructor = CONSTRUCTORS.get(section.name)
     if constructor and "seed" in inspect.signature(constructor).parameters:
         options.setdefault("seed", derived_seed(config.seed, "graph"))
-    return make(section.name, section.agents, beside=["agents"], **options)
+    return make(section.name, section.agents, also_known=["agents"], **options)
 
 
 def _named(kind: str, known: Mapping[str, Any], name: str) -> Any:
@@ -193,8 +193,9 @@ def _named(kind: str, known: Mapping[str, Any], name: str) -> Any:
 
 def _built(kind: str, known: Mapping[str, Any], section: Any) -> Any:
     build = _named(kind, known, section.name)
-    beside = [key for key in type(section).model_fields if key != "name"]
-    return call(f"{kind} `{section.name}`", build, section.options, beside=beside)
+    also_known = [key for key in type(section).model_fields if key != "name"]
+    who = f"{kind} `{section.name}`"
+    return construct(who, build, section.options, also_known=also_known)
 
 
 def build_algorithm(config: Config) -> Any:
@@ -207,7 +208,7 @@ def build_algorithm(config: Config) -> Any:
                 f"algorithm `{name}` has `{key}` = {value}, got {options[key]}. Leave "
                 "it out, or choose another algorithm."
             )
-    return call(f"algorithm `{name}`", method.kind, options)
+    return construct(f"algorithm `{name}`", method.kind, options)
 
 
 def _data(config: Config, world: World) -> tuple[Any, Dataset]:
@@ -242,17 +243,19 @@ def _agent_data(config: Config, world: World) -> tuple[Any, Dataset]:
     def largest(number: int) -> int:
         return int(world.reduce(torch.full((len(world.agents),), number), "max"))
 
-    beside = [key for key in DataSection.model_fields if key != "name"]
+    also_known = [key for key in DataSection.model_fields if key != "name"]
     who = f"dataset `{PER_AGENT}`"
     arguments = (section.dir, world.agents, largest)
-    found = call(who, load_agents, section.options, *arguments, beside=beside)
+    found = construct(
+        who, load_agents, section.options, *arguments, also_known=also_known
+    )
     return found.shards, found.dataset
 
 
 def _dataset(config: Config) -> Dataset:
     section = config.data
-    beside = [key for key in DataSection.model_fields if key != "name"]
-    dataset = load(section.name, section.dir, beside=beside, **section.options)
+    also_known = [key for key in DataSection.model_fields if key != "name"]
+    dataset = load(section.name, section.dir, also_known=also_known, **section.options)
     if config.model.name == "lenet" and dataset.features == 28 * 28:
         return dataset.shaped(1, 28, 28)
     return dataset
@@ -282,7 +285,7 @@ def _model(config: Config, name: str, dataset: Dataset) -> nn.Module:
     build = _named("model", MODELS, name)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived_seed(config.seed, "init"))
-        model: nn.Module = call(
+        model: nn.Module = construct(
             f"model `{name}`",
             build,
             config.model.options,

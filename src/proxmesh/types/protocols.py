@@ -117,7 +117,7 @@ class World(Network, Protocol):
         ...
 
     def announce_exit(self, reason: str) -> None:
-        """Tell the other processes why this one goes."""
+        """Tell the other processes why this one stops, without waiting for them."""
         ...
 
     def describe(self) -> str:
