@@ -207,7 +207,10 @@ def test_steps_that_all_agents_share(variant: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"algorithm": pm.DSGT()}, "the monitor `theory` knows HSM-ADMM, got `DSGT`"),
+        (
+            {"algorithm": pm.DSGT()},
+            "the monitor `theory` knows only HSM-ADMM, got `DSGT`",
+        ),
         ({"monitor": "practice"}, "unknown monitor `practice`"),
         ({"evaluation": "local"}, "sums over all agents, but `evaluation` is `local`"),
     ],

@@ -38,19 +38,20 @@ class DSGT:
         x_i <- sum_j w_ij (x_j - alpha y_j)
 
     The method is made for smooth objectives; h enters through a subgradient, so x is
-    not sparse. With a prox in the last line it would be `ProxGT` with K = 1.
+    not sparse, and an h without one (a constraint) is refused. With a prox in the last
+    line it would be `ProxGT` with K = 1.
 
     Cost of an iteration: 2 vectors to each neighbor in 2 rounds, 1 minibatch gradient.
 
     Parameters
     ----------
     alpha
-        Step size, a number or a schedule.
+        Step size, a number or a schedule; by default ``0.125 / sqrt(k)``.
 
     Examples
     --------
-    >>> DSGT(alpha=0.1).cost(1).vectors
-    2
+    >>> DSGT(alpha=0.1).cost(1)
+    Cost(vectors=2, rounds=2, gradients=1, batch=None)
 
     References
     ----------

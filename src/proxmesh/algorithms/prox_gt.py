@@ -58,16 +58,20 @@ class ProxGT:
     - ``"sr-e"``: the same with the gradient over the whole shard.
 
     Cost of an iteration: 2K vectors to each neighbor in 2K rounds; 1 minibatch gradient
-    (sa), or 2 and now and then one of the large batch (sr).
+    (sa), or 2 and every `period` iterations 1 of the large batch instead (sr).
 
     Parameters
     ----------
-    estimator, alpha
-        See above; alpha is a number or a schedule.
-    period, large_batch
-        q and B of the recursive estimators.
+    estimator
+        ``"sa"``, ``"sr-o"`` or ``"sr-e"``, as above.
+    alpha
+        Step size, a number or a schedule.
+    period
+        q, iterations from one large gradient to the next; ``"sa"`` has none.
+    large_batch
+        B, samples of that gradient, for ``"sr-o"``.
     rounds
-        K, rounds of mixing.
+        K, rounds of mixing, twice per iteration.
 
     Examples
     --------
@@ -148,7 +152,18 @@ class ProxGT:
         return problem.grad(s.x, problem.sample(k, size=self.large_batch))
 
     def at(self, k: int) -> "ProxGT":
-        """The method that does at every iteration what this one does at iteration k."""
+        """Return the method that does at every k what this one does at iteration k.
+
+        Parameters
+        ----------
+        k
+            An iteration, from 1.
+
+        Examples
+        --------
+        >>> ProxGT("sr-o", period=4).at(5).period
+        1
+        """
         if self.estimator == "sa":
             return self
         return replace(self, period=1 if self._refreshes(k) else NEVER)
