@@ -31,7 +31,8 @@ coverage: $(READY)  # apart: it makes the suite half as long again
 	$(BIN)/pytest -m ranks --cov --cov-append --cov-report=term-missing:skip-covered
 
 bench: $(READY) $(DECENT)
-	$(BIN)/proxmesh bench
+	PROXMESH_DECENT_BENCH=$${PROXMESH_DECENT_BENCH:-$$(ls $(DECENT) 2>/dev/null)} \
+	  $(BIN)/proxmesh bench --out benchmarks/results
 
 docs: $(READY)
 	$(BIN)/mkdocs serve

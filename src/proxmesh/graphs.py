@@ -688,7 +688,7 @@ def make(name: str, n: int, *, also_known: Iterable[str] = (), **options: Any) -
         A key of `CONSTRUCTORS`, or the path of a file for `from_file`.
     n
         Number of agents; that of a file must agree.
-    beside
+    also_known
         Further names to suggest when an option is misspelled.
     options
         What the constructor takes besides n, such as ``prob`` and ``seed``.

@@ -237,7 +237,15 @@ class HSMADMM:
         return self.eta(k) * weight + self._known("smoothness")
 
     def step_weight(self, degree: Any, largest: int) -> Any:
-        """d_i + 1 with the degree that the step uses: each agent's, or one for all."""
+        """d_i + 1 with the degree that the step uses: each agent's, or one for all.
+
+        Parameters
+        ----------
+        degree
+            Of each agent.
+        largest
+            Of the whole network, which the uniform step uses.
+        """
         if self.assumed_degree is not None:
             return self.assumed_degree + 1.0
         return (degree if self.heterogeneous else largest) + 1.0

@@ -1,1 +1,1 @@
-"""How fast is it here? The measurements behind `proxmesh bench`, one a module."""
+"""How fast is it here? The measurements behind `proxmesh bench`, one per module."""

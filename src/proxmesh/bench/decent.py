@@ -2,31 +2,34 @@
 
 import contextlib
 import os
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from proxmesh.algorithms import DSGT
-from proxmesh.bench.report import Finding, Ratio
+from proxmesh.bench.report import Measurement, Ratio
 from proxmesh.bench.tasks import ROUND, Task, logistic
-from proxmesh.bench.timing import Times, in_turns
+from proxmesh.bench.timing import Effort, Times, in_turns
+from proxmesh.errors import InputError
 
 __all__ = ["against_decent_bench"]
 
 VARIABLE = "PROXMESH_DECENT_BENCH"
-PLACE = Path("benchmarks/.decent-bench/bin/python")  # where `make bench` puts it
 CHILD = Path(__file__).with_name("decent_child.py")
 METHODS = {"HSM-ADMM": ROUND, "DSGT": DSGT()}
 LIMITS = {8: 10.0, 64: 50.0}
+QUICK_AGENTS = 8
 
 
-def against_decent_bench(rounds: int) -> Finding:
-    """Binary logistic regression, 123 features, 200 rows an agent, batch 64, a ring."""
+def against_decent_bench(effort: Effort) -> Measurement:
+    """Logistic regression, 123 features, 200 rows per agent, batch 64, on a ring."""
     python = _python()
     notes = [] if python else [_missing()]
     times: Times = {}
     ratios = []
-    for agents, limit in LIMITS.items():
+    limits = {QUICK_AGENTS: LIMITS[QUICK_AGENTS]} if effort.quick else LIMITS
+    for agents, limit in limits.items():
         with contextlib.ExitStack() as stack:
             columns: dict[str, Callable[[int], float]] = {}
             for name, method in METHODS.items():
@@ -36,7 +39,7 @@ def against_decent_bench(rounds: int) -> Finding:
                 asked = stack.enter_context(_child(python, agents))
                 columns[f"ATC tracking, n={agents}"] = asked("ATC_Tracking")
                 columns[f"DLM, n={agents}"] = asked("DLM")
-            found = in_turns(columns, rounds)
+            found = in_turns(columns, effort)
         times |= found
         if python:
             theirs = found[f"ATC tracking, n={agents}"].median
@@ -46,7 +49,7 @@ def against_decent_bench(rounds: int) -> Finding:
                 ratios.append(Ratio(label, theirs / ours, at_least=limit))
     if python:
         notes.append(f"decent-bench {_version(python)}.")
-    return Finding(
+    return Measurement(
         "logistic",
         "Logistic regression, time of one gradient of all agents, compiled, against "
         "decent-bench",
@@ -63,10 +66,14 @@ def _per_gradient(task: Task) -> Callable[[int], float]:
 
 
 def _python() -> str | None:
+    """The interpreter that has decent-bench, if there is one."""
     asked = os.environ.get(VARIABLE)
-    if asked:
-        return asked
-    return str(PLACE) if PLACE.exists() else None
+    if asked and shutil.which(asked) is None:
+        raise InputError(
+            f"{VARIABLE} is `{asked}`, which is no program. Name the Python that has "
+            "decent-bench, or leave the variable out."
+        )
+    return asked or None
 
 
 def _version(python: str) -> str:
@@ -80,9 +87,9 @@ def _version(python: str) -> str:
 
 def _missing() -> str:
     return (
-        "decent-bench is not here: it needs an environment of its own with Python >= "
-        "3.13; `make bench` makes one where that Python is found. Or set "
-        f"{VARIABLE} to its interpreter."
+        "decent-bench is left out: it needs an environment of its own with Python >= "
+        f"3.13. Set {VARIABLE} to its interpreter; in the repository, `make bench` "
+        "makes one where that Python is found."
     )
 
 

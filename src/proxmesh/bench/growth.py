@@ -2,44 +2,41 @@
 
 from collections.abc import Callable
 
-from proxmesh.bench.report import Finding, Ratio
+from proxmesh.bench.report import Measurement, Ratio
 from proxmesh.bench.tasks import Task, mlp
-from proxmesh.bench.timing import Spread, Times, in_turns
+from proxmesh.bench.timing import Effort, Spread, Times, in_turns
 from proxmesh.solver.malloc import reuse_large_blocks
 
 __all__ = ["growth"]
 
-AGENTS = (8, 64, 256, 1024)
-HIDDEN = (16, 64, 256, 1024)
-SECONDS_A_TURN = 0.5
+AGENTS, COMPARED = [8, 64, 256, 1024], (64, 1024)
+HIDDEN = [16, 64, 256, 1024]
+SECONDS_PER_TURN = 0.5
 
 
-def growth(rounds: int) -> Finding:
-    """a9a/MLP, batch 16: an agent has 31 rows when there are 1,024."""
-    tasks = {f"n={n}": mlp(n, batch=16) for n in AGENTS}
-    reuse_large_blocks(tasks[f"n={AGENTS[-1]}"].state.x)  # as a run does
-    times = in_turns(_both(tasks), rounds, SECONDS_A_TURN)
-    each: Times = {
-        name: _scaled(spread, 1e3 / int(name.partition("=")[2].split(",")[0]))
-        for name, spread in times.items()
-    }
-    wide = {f"p={(t := mlp(8, 16, hidden=h)).problem.p}": t for h in HIDDEN}
-    wider = in_turns(_both(wide), rounds)
-    per_parameter = {
-        name: _scaled(spread, 1e6 / int(name.partition("=")[2].split(",")[0]))
-        for name, spread in wider.items()
-    }
-    named = {f"{name}, us an agent": spread for name, spread in each.items()}
-    named |= {f"{name}, ns a parameter": s for name, s in per_parameter.items()}
+def growth(effort: Effort) -> Measurement:
+    """a9a/MLP, batch 16: each of 1,024 agents has 31 rows."""
+    agents, compared, widths = AGENTS, COMPARED, HIDDEN
+    if effort.quick:
+        agents, compared, widths = [4, 8], (4, 8), [4]
+    by_agents = {f"n={n}": mlp(n, batch=16) for n in agents}
+    few, many = (f"n={n}" for n in compared)
+    reuse_large_blocks(by_agents[many].state.x)  # as a run does
+    times = in_turns(_both(by_agents), effort, SECONDS_PER_TURN)
+    per_agent = _divided(times, 1e3)
+    by_width = {f"p={(t := mlp(8, 16, hidden=h)).problem.p}": t for h in widths}
+    per_parameter = _divided(in_turns(_both(by_width), effort), 1e6)
+    named = {f"{name}, us per agent": spread for name, spread in per_agent.items()}
+    named |= {f"{name}, ns per parameter": s for name, s in per_parameter.items()}
     ratios = [
         Ratio(
-            f"an agent at n=1024 / at n=64, {mode}",
-            each[f"n=1024, {mode}"].median / each[f"n=64, {mode}"].median,
+            f"per agent at {many} / at {few}, {mode}",
+            per_agent[f"{many}, {mode}"].median / per_agent[f"{few}, {mode}"].median,
             at_most=1.2,
         )
         for mode in ("eager", "compiled")
     ]
-    return Finding(
+    return Measurement(
         "growth",
         "a9a/MLP on a ring, batch 16: growth with agents and parameters",
         unit="see each",
@@ -57,5 +54,11 @@ def _both(tasks: dict[str, Task]) -> dict[str, Callable[[int], float]]:
     return columns
 
 
-def _scaled(spread: Spread, factor: float) -> Spread:
-    return Spread(spread.median * factor, spread.low * factor, spread.high * factor)
+def _divided(times: Times, unit: float) -> Times:
+    """Each time in this unit (of which a millisecond has so many) by its count."""
+    found: Times = {}
+    for name, spread in times.items():
+        factor = unit / int(name.partition("=")[2].split(",")[0])  # of "n=8, eager"
+        low, high = spread.low * factor, spread.high * factor
+        found[name] = Spread(spread.median * factor, low, high)
+    return found

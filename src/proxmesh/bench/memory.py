@@ -11,9 +11,9 @@ from pathlib import Path
 
 import torch
 
-from proxmesh.bench.report import Finding, Ratio
+from proxmesh.bench.report import Measurement, Ratio
 from proxmesh.bench.tasks import ROUND, lenet_problem, mlp_problem
-from proxmesh.bench.timing import Spread
+from proxmesh.bench.timing import Effort, Spread
 from proxmesh.graphs import ring
 from proxmesh.problems import LearningProblem
 from proxmesh.solver import solve
@@ -27,24 +27,27 @@ PROBLEMS: dict[str, Callable[[int], LearningProblem]] = {
     "lenet": lambda agents: lenet_problem(agents, images=64),
 }
 AGENTS = {"mlp": 1024, "lenet": 256}
+QUICK_AGENTS = {"mlp": 32}
 FEW = 8  # agents whose state is nothing
 
 
-def memory(rounds: int) -> Finding:
+def memory(effort: Effort) -> Measurement:
     """The peak of a whole run, over what the process holds before it.
 
     Subtracted from it: the activations of one chunk of agents, the peak of one gradient
     of a chunk; and for compiled runs the compiler's own, the peak of the same run with
     eight agents. The data was there before.
     """
-    del rounds  # a peak is a peak
     if sys.platform != "linux":
-        return Finding(
-            "memory", "Peak memory", unit="MB", notes=["Counted on Linux only."]
+        return Measurement(
+            "memory",
+            "Peak memory",
+            unit="MB",
+            notes=["Left out: needs Linux."],
         )
     sizes: dict[str, float] = {}
     ratios = []
-    for name, agents in AGENTS.items():
+    for name, agents in (QUICK_AGENTS if effort.quick else AGENTS).items():
         state, chunk = _in_child(_parts, name, agents)
         compiler = _in_child(_run, name, FEW, True)[0]
         sizes[f"{name}, n={agents}: state"] = state / MB
@@ -58,7 +61,7 @@ def memory(rounds: int) -> Finding:
             ratios.append(
                 Ratio(f"{name}, n={agents}, {mode}: {label}", beyond / state, 3.0)
             )
-    return Finding(
+    return Measurement(
         "memory",
         "Peak memory of six iterations and two evaluations",
         unit="MB",
@@ -95,7 +98,7 @@ def _in_child(work: Callable[..., None], *arguments: object) -> tuple[int, ...]:
     child.start()
     child.join()
     if child.exitcode:
-        sys.exit(f"the measured process failed with code {child.exitcode}")
+        raise RuntimeError(f"the measured process ended with code {child.exitcode}")
     found: tuple[int, ...] = mine.recv()
     return found
 

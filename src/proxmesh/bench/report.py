@@ -5,14 +5,14 @@ import os
 import platform
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, final
 
 from proxmesh.bench.timing import Times
 
-__all__ = ["Finding", "Ratio", "machine", "write"]
+__all__ = ["Measurement", "Ratio", "environment", "write"]
 
 PACKAGES = ("proxmesh", "torch", "numpy", "jax", "jaxlib")
 
@@ -44,7 +44,7 @@ class Ratio:
 
 @final
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Measurement:
     """Times in milliseconds (or sizes in MB) and the ratios that matter."""
 
     name: str  # also of the file
@@ -54,9 +54,13 @@ class Finding:
     ratios: Sequence[Ratio] = ()
     notes: Sequence[str] = ()  # what was left out, and why
 
+    def without_limits(self) -> "Measurement":
+        """The same with bare ratios: sizes that no limit was meant for."""
+        return replace(self, ratios=[Ratio(r.name, r.value) for r in self.ratios])
 
-def machine() -> dict[str, Any]:
-    """What the numbers were taken with and on."""
+
+def environment() -> dict[str, Any]:
+    """The versions and the machine that the numbers were taken with."""
     versions = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
@@ -72,13 +76,13 @@ def machine() -> dict[str, Any]:
     }
 
 
-def write(finding: Finding, folder: Path, here: Mapping[str, Any]) -> Path:
-    """Write a finding with the facts of the machine as JSON."""
+def write(found: Measurement, folder: Path, taken_with: Mapping[str, Any]) -> Path:
+    """Write a measurement with its environment as JSON."""
     folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{finding.name}.json"
-    tree = asdict(finding)
-    tree["ratios"] = [asdict(r) | {"holds": r.holds} for r in finding.ratios]
-    file.write_text(json.dumps({**tree, "machine": dict(here)}, indent=2) + "\n")
+    file = folder / f"{found.name}.json"
+    tree = asdict(found)
+    tree["ratios"] = [asdict(r) | {"holds": r.holds} for r in found.ratios]
+    file.write_text(json.dumps({**tree, "machine": dict(taken_with)}, indent=2) + "\n")
     return file
 
 

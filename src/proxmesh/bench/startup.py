@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from proxmesh.bench.report import Finding, Ratio
-from proxmesh.bench.timing import in_turns
+from proxmesh.bench.report import Measurement, Ratio
+from proxmesh.bench.timing import Effort, in_turns
 
 __all__ = ["startup"]
 
@@ -29,7 +29,7 @@ main(sys.argv[1:])
 """
 
 
-def startup(rounds: int) -> Finding:
+def startup(effort: Effort) -> Measurement:
     """Processes, each timed from its start on; all files are in the system's cache."""
     with tempfile.TemporaryDirectory() as folder:
         times = in_turns(
@@ -38,11 +38,11 @@ def startup(rounds: int) -> Finding:
                 "first iteration": _first_iteration(Path(folder)),
                 "proxmesh --help": _process([sys.executable, "-m", "proxmesh", "-h"]),
             },
-            rounds,
+            effort,
             turn=0.0,
         )
     beyond = times["first iteration"].median - times["import torch"].median
-    return Finding(
+    return Measurement(
         "startup",
         "`proxmesh run` (a9a/MLP) to its first eager iteration",
         measured=times,
@@ -61,7 +61,7 @@ def _process(command: Sequence[str]) -> Callable[[int], float]:
     def timed(repetitions: int) -> float:
         begin = time.perf_counter()
         for _ in range(repetitions):
-            subprocess.run(command, check=True, capture_output=True)
+            _output(command)
         return (time.perf_counter() - begin) / repetitions
 
     return timed
@@ -73,14 +73,16 @@ def _first_iteration(folder: Path) -> Callable[[int], float]:
         for i in range(repetitions):
             out = ["--out", str(folder / f"{os.getpid()}-{time.time_ns()}-{i}")]
             begin = time.time()
-            done = subprocess.run(
-                [sys.executable, "-c", WATCHED, *RUN, *out],
-                check=True,
-                capture_output=True,
-                text=True,
-            )
-            line = next(x for x in done.stdout.splitlines() if x.startswith("first"))
+            said = _output([sys.executable, "-c", WATCHED, *RUN, *out])
+            line = next(x for x in said.splitlines() if x.startswith("first"))
             total += float(line.split()[1]) - begin
         return total / repetitions
 
     return timed
+
+
+def _output(command: Sequence[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{command} ended with {done.returncode}:\n{done.stderr}")
+    return done.stdout

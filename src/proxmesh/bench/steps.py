@@ -7,22 +7,23 @@ import torch
 
 from proxmesh.bench.jax_step import jax_iterations, jax_run
 from proxmesh.bench.plain_loop import PlainLoop
-from proxmesh.bench.report import Finding, Ratio
+from proxmesh.bench.report import Measurement, Ratio
 from proxmesh.bench.tasks import Task, lenet, mlp
-from proxmesh.bench.timing import Times, in_turns, seconds_of
+from proxmesh.bench.timing import Effort, Times, in_turns, seconds_of
 
 __all__ = ["convolutional_step", "dense_step"]
 
 
-def dense_step(rounds: int) -> Finding:
+def dense_step(effort: Effort) -> Measurement:
     """a9a/MLP, 8 agents, batch 64: eager, compiled, loops, JAX, bare products."""
-    task = mlp()
+    agents, batch = (4, 16) if effort.quick else (8, 64)
+    task = mlp(agents, batch)
     columns = _columns(task)
     columns["compiled"] = task.iterating(task.compiled())
     columns["products"] = seconds_of(_products(task))
     notes = []
     if find_spec("jax") is None:
-        notes.append("JAX is not installed (pip install 'proxmesh[bench]'): left out.")
+        notes.append("JAX is left out: not installed (pip install 'proxmesh[bench]').")
     else:
         run = jax_run(task)
         ours = task.step(task.state)
@@ -34,7 +35,7 @@ def dense_step(rounds: int) -> Finding:
                 atol=1e-5,
             )
         columns["jax"] = jax_iterations(run)
-    times = in_turns(columns, rounds)
+    times = in_turns(columns, effort)
     ratios = [
         _ratio(times, "iteration", "gradients", at_most=1.3),
         _ratio(times, "loop", "compiled", at_least=12.0),
@@ -44,27 +45,27 @@ def dense_step(rounds: int) -> Finding:
     ]
     if "jax" in times:
         ratios.insert(1, _ratio(times, "compiled", "jax", at_most=1.15))
-    return Finding(
+    return Measurement(
         "step",
-        "a9a/MLP, 8 agents on a ring, batch 64",
+        f"a9a/MLP, {agents} agents on a ring, batch {batch}",
         measured=times,
         ratios=ratios,
         notes=notes,
     )
 
 
-def convolutional_step(rounds: int) -> Finding:
+def convolutional_step(effort: Effort) -> Measurement:
     """LeNet, 8 agents, batch 32: the chosen way against a loop."""
-    task = lenet()
+    task = lenet(images=40 if effort.quick else 500)
     columns = _columns(task)
     for way in ("vmap", "channels"):
         for paired in (True, False):
             columns[f"{way}{', paired' if paired else ''}"] = seconds_of(
                 _pair(task, way, paired)
             )
-    times = in_turns(columns, rounds)
+    times = in_turns(columns, effort)
     chosen = task.problem.way + (", paired" if task.problem.paired else "")
-    return Finding(
+    return Measurement(
         "lenet",
         "LeNet, 8 agents on random_8, batch 32",
         measured=times,

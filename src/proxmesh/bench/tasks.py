@@ -82,9 +82,9 @@ def mlp_problem(agents: int, batch: int, hidden: int = 64) -> LearningProblem:
     )
 
 
-def lenet() -> Task:
-    """LeNet on random pixels."""
-    return Task.of(lenet_problem(8, 500), graphs.random_8())
+def lenet(images: int = 500) -> Task:
+    """LeNet on random pixels, so many images per agent."""
+    return Task.of(lenet_problem(8, images), graphs.random_8())
 
 
 def lenet_problem(agents: int, images: int) -> LearningProblem:

@@ -10,9 +10,27 @@ from typing import TypeAlias, final
 
 import torch
 
-__all__ = ["Spread", "Times", "in_turns", "on_one_core", "seconds_of"]
+__all__ = ["Effort", "Spread", "Times", "in_turns", "on_one_core", "seconds_of"]
 
-SECONDS_A_TURN = 0.15
+SECONDS_PER_TURN = 0.15
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is measured.
+
+    Parameters
+    ----------
+    rounds
+        Measurements of each time.
+    quick
+        Small sizes and a single repetition: tells whether a measurement works, and
+        nothing about speed.
+    """
+
+    rounds: int = 15
+    quick: bool = False
 
 
 @final
@@ -39,8 +57,8 @@ Times: TypeAlias = dict[str, Spread]
 
 def in_turns(
     work: Mapping[str, Callable[[int], float]],
-    rounds: int,
-    turn: float = SECONDS_A_TURN,
+    effort: Effort,
+    turn: float = SECONDS_PER_TURN,
 ) -> Times:
     """Measure several things one after another, again and again.
 
@@ -50,17 +68,18 @@ def in_turns(
     ----------
     work
         Each is called with a number of repetitions and returns the seconds of one.
-    rounds
-        Measurements of each.
+    effort
+        How often each is measured; a quick one repeats nothing.
     turn
         Seconds that one measurement should take.
     """
     repetitions = {}
     for name, run in work.items():
         run(1)  # whatever happens once
-        repetitions[name] = max(1, round(turn / max(run(1), 1e-7)))
+        fitting = 1 if effort.quick else round(turn / max(run(1), 1e-7))
+        repetitions[name] = max(1, fitting)
     found: dict[str, list[float]] = {name: [] for name in work}
-    for _ in range(rounds):
+    for _ in range(effort.rounds):
         for name, run in work.items():
             found[name].append(run(repetitions[name]) * 1e3)
     return {name: Spread.of(values) for name, values in found.items()}

@@ -1,5 +1,6 @@
 """`proxmesh bench`: the speed of this machine against the work it has to do."""
 
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,11 +18,12 @@ from proxmesh.errors import InputError, unknown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from proxmesh.bench.report import Finding
+    from proxmesh.bench.report import Measurement
+    from proxmesh.bench.timing import Effort
 
 __all__ = ["bench"]
 
-RESULTS = "benchmarks/results"
+ROUNDS, QUICK_ROUNDS = 15, 1
 
 
 def bench(
@@ -29,41 +31,56 @@ def bench(
         str | None,
         typer.Option(help="Of step,lenet,logistic,growth,memory,startup [all]."),
     ] = None,
-    rounds: Annotated[int, typer.Option(help="Measurements of each time.")] = 15,
-    out: Annotated[str, typer.Option(help="Folder of the JSON files.")] = RESULTS,
+    rounds: Annotated[
+        int | None, typer.Option(help=f"Measurements of each time [{ROUNDS}].")
+    ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Small sizes, one round: does all of it work?"),
+    ] = False,
+    out: Annotated[
+        str | None, typer.Option(help="Folder for JSON files [none are written].")
+    ] = None,
 ) -> int:
-    """Measure this machine; all times on one core, in turns, medians."""
+    """Measure this machine; all times on one core, in turns, medians.
+
+    What is not installed is left out. When something else keeps a part from being
+    measured, the others still are, and the exit code is 1.
+    """
     show_notices()
-    if rounds < 1:
+    if rounds is not None and rounds < 1:
         raise InputError(f"`--rounds` must be at least 1, got {rounds}.")
     wanted = [name.strip() for name in (only or "").split(",") if name.strip()]
     wanted = list(dict.fromkeys(wanted))
     if only is not None and not wanted:
         raise InputError(f"`--only {only}` names no measurement. Write a,b,c.")
-    require_folder(Path(out))
-    measurements = _measurements()
+    if out is not None:
+        require_folder(Path(out))
+    parts = _parts()
     for name in wanted:
-        if name not in measurements:
-            raise unknown("measurement", name, measurements)
-    from proxmesh.bench.report import machine, write
-    from proxmesh.bench.timing import on_one_core
-    from proxmesh.solver.compile_step import NotCompiledError
+        if name not in parts:
+            raise unknown("measurement", name, parts)
+    from proxmesh.bench.report import environment, write
+    from proxmesh.bench.timing import Effort
 
-    here = machine()
-    for name in wanted or measurements:
-        try:
-            with on_one_core():
-                finding = measurements[name](rounds)
-        except (NotCompiledError, OSError, RuntimeError) as error:
-            complain(f"`{name}` could not be measured: {error}")
+    effort = Effort(rounds or (QUICK_ROUNDS if quick else ROUNDS), quick)
+    taken_with = environment()
+    failed = []
+    for name in wanted or parts:
+        found = _measured(name, parts[name], effort)
+        if found is None:
+            failed.append(name)
             continue
-        _print(finding)
-        file = write(finding, Path(out), here)
-        console.print(f"written to {file}\n")
-    return 0
+        _print(found)
+        if out is not None and found.measured:
+            console.print(f"written to {write(found, Path(out), taken_with)}")
+        console.print()
+    if failed:
+        complain(f"not measured, see above: {', '.join(failed)}.")
+    return 1 if failed else 0
 
 
-def _measurements() -> "dict[str, Callable[[int], Finding]]":
+def _parts() -> "dict[str, Callable[[Effort], Measurement]]":
     from proxmesh.bench.decent import against_decent_bench
     from proxmesh.bench.growth import growth
     from proxmesh.bench.memory import memory
@@ -80,25 +97,50 @@ def _measurements() -> "dict[str, Callable[[int], Finding]]":
     }
 
 
-def _print(finding: "Finding") -> None:
+def _measured(
+    name: str, measure: "Callable[[Effort], Measurement]", effort: "Effort"
+) -> "Measurement | None":
+    """Measure one part; None after saying why it failed."""
+    from proxmesh.bench.report import Measurement
+    from proxmesh.bench.timing import on_one_core
+    from proxmesh.solver.compile_step import NotCompiledError, has_compiler
+
+    try:
+        with on_one_core():
+            found = measure(effort)
+    except NotCompiledError as error:
+        if not has_compiler():
+            return Measurement(name, name, notes=[f"Left out: {error}"])
+        complain(f"`{name}` could not be measured: {error}")
+    except (InputError, OSError) as error:
+        complain(f"`{name}` could not be measured: {error}")
+    except Exception:  # ours to mend: say where, and measure the others
+        traceback.print_exc()
+        complain(f"`{name}` could not be measured, see the traceback above.")
+    else:
+        return found.without_limits() if effort.quick else found
+    return None
+
+
+def _print(found: "Measurement") -> None:
     from rich.table import Table
 
-    console.print(f"[bold]{finding.title}[/]")
+    console.print(f"[bold]{found.title}[/]")
     times = Table(box=None, pad_edge=False, header_style="dim")
-    for name in ("", finding.unit, "middle half"):
+    for name in ("", found.unit, "middle half"):
         times.add_column(name, justify="left" if not name else "right")
-    for name, spread in finding.measured.items():
+    for name, spread in found.measured.items():
         half = f"{spread.low:.3g} - {spread.high:.3g}"
         times.add_row(name, f"{spread.median:.3g}", half)
     print_wide(times)
     ratios = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("", "ratio", "limit", ""):
         ratios.add_column(name, justify="right" if name == "ratio" else "left")
-    for ratio in finding.ratios:
+    for ratio in found.ratios:
         verdict = {None: "", True: "[green]holds[/]", False: "[red]missed[/]"}
         ratios.add_row(
             ratio.name, f"{ratio.value:.2f}", ratio.limit, verdict[ratio.holds]
         )
     print_wide(ratios)
-    for note in finding.notes:
+    for note in found.notes:
         console.print(note)

@@ -58,7 +58,11 @@ class Observer(Protocol):
 class Settings(BaseModel):
     """Everything about a run that can be written down as a plain value.
 
-    Each is described in `proxmesh.solve`. A config file says ``eval`` for `evaluation`.
+    Parameters
+    ----------
+    steps, eval_every, evaluation, target, kkt, monitor, engine, timeout, compile
+        As in `proxmesh.solve`. A config file says ``eval`` for `evaluation`, and
+        ``on`` or ``off`` for a `compile` that is True or False.
 
     Examples
     --------
@@ -84,7 +88,13 @@ class Settings(BaseModel):
         return self.eval_every or max(1, self.steps // EVALUATIONS)
 
     def changed(self, **values: Any) -> Self:
-        """The same settings but for these values."""
+        """The same settings but for some.
+
+        Parameters
+        ----------
+        values
+            By name, taken as they are.
+        """
         return self.model_copy(update=values)
 
     def facts(self) -> dict[str, str]:
@@ -94,7 +104,13 @@ class Settings(BaseModel):
 
     @classmethod
     def of_keywords(cls, given: Mapping[str, Any]) -> Self:
-        """Settings from the keywords of `prepare`, or one line on what is wrong."""
+        """Settings from the keywords of `prepare`, or one line on what is wrong.
+
+        Parameters
+        ----------
+        given
+            All keywords by name.
+        """
         require_whole("", 1, steps=given["steps"], eval_every=given["eval_every"])
         if given["compile"] not in SWITCH:
             known = ["True", "False", "auto"]
