@@ -580,7 +580,7 @@ def with_layer(layer: nn.Module) -> nn.Module:
         (
             with_layer(nn.Dropout(0.1)),
             "model layer `1` (Dropout) draws random numbers. Remove it or set `p=0`; "
-            "a regularizer replaces it.",
+            "use a regularizer.",
         ),
         (
             with_layer(nn.RReLU()),
@@ -600,8 +600,8 @@ def with_layer(layer: nn.Module) -> nn.Module:
         (
             Dropping(),
             "model `Dropping` gives two different outputs for the same input; its "
-            "forward pass draws random numbers. Remove them: a regularizer replaces "
-            "dropout.",
+            "forward pass draws random numbers. Remove them; use a regularizer "
+            "instead of dropout.",
         ),
         (
             Counting(),

@@ -75,7 +75,7 @@ def fits_as_classifier(
     if not torch.equal(outputs, again):
         raise InputError(
             f"{who} gives two different outputs for the same input; its forward pass "
-            "draws random numbers. Remove them: a regularizer replaces dropout."
+            "draws random numbers. Remove them; use a regularizer instead of dropout."
         )
     for name, buffer in model.named_buffers():
         if not torch.equal(buffer, buffers[name]):
@@ -137,7 +137,7 @@ def _check_labels(name: str, labels: Tensor, classes: int) -> None:
 
 
 def name_of(function: Any) -> str:
-    """What a loss is called, the same in every process."""
+    """Return the name of a loss, the same in every process."""
     if isinstance(function, partial):
         function = function.func
     return getattr(function, "__name__", type(function).__name__)

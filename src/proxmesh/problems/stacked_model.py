@@ -93,10 +93,10 @@ class StackedModel:
         return value, (outputs.argmax(1) == targets).to(torch.float64).mean()
 
     def _gradients(self, x: Tensor, targets: Tensor, *inputs: Tensor) -> Tensor:
-        """The gradient of the total.
+        """Take the gradient of the total.
 
-        By autograd itself: `torch.func.grad` imports torch's compiler, for a second,
-        and is only needed inside of it.
+        By plain autograd: `torch.func.grad` imports torch's compiler, which takes a
+        second, and is only needed when compiling.
         """
         if torch.compiler.is_compiling():
             found: Tensor = grad(self._total)(x, targets, *inputs)
@@ -106,7 +106,7 @@ class StackedModel:
             return torch.autograd.grad(self._total(rows, targets, *inputs), rows)[0]
 
     def _total(self, rows: Tensor, targets: Tensor, *inputs: Tensor) -> Tensor:
-        """Sum of all agents' losses.
+        """Sum the losses of all agents.
 
         Agents share no parameters, so its gradient is all their gradients at once,
         with one plain backward pass.
