@@ -29,16 +29,6 @@ NO_EXAMPLE = {
 }
 """Classes and functions that cannot be shown in five lines, and why."""
 
-UNFINISHED = (
-    "proxmesh.algorithms.hsm_admm.HSMADMM.inverse_step",
-    "proxmesh.data.",
-    "proxmesh.problems.learning.LearningProblem.in_way",
-    "proxmesh.solver.result.",
-    "proxmesh.theory.automatic.",
-    "proxmesh.types.",
-)
-"""Beginnings of names whose docstrings are still to be written; it shall be empty."""
-
 
 def is_protocol(thing: Any) -> bool:
     return getattr(thing, "_is_protocol", False)
@@ -145,13 +135,8 @@ def explained_by_a_protocol(owner: type[Any], name: str, given: list[str]) -> bo
 
 
 def each(paths: Iterable[str]) -> pytest.MarkDecorator:
-    """One case per name; one that is unfinished may fail."""
-    later = pytest.mark.xfail(reason="docstring to be written", strict=False)
-    cases = [
-        pytest.param(path, marks=later if path.startswith(UNFINISHED) else ())
-        for path in paths
-    ]
-    return pytest.mark.parametrize("path", cases)
+    """One case per name."""
+    return pytest.mark.parametrize("path", list(paths))
 
 
 @each(NAMES)

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+import proxmesh as pm
 from proxmesh.algorithms import ALGORITHMS, HSMADMM
 from proxmesh.problems.regularizers import L1
 
@@ -123,3 +124,19 @@ class GoldenWithOptions(GoldenQuadratics):
 
     def subgrad(self, x: Tensor) -> Tensor:
         return L1(0.5).subgrad(x)
+
+
+def classifier(seed: int = 0, **options: Any) -> pm.LearningProblem:
+    """A small network on breast cancer, split over four agents."""
+    data = pm.datasets.breast_cancer()
+    torch.manual_seed(0)
+    return pm.LearningProblem(
+        pm.models.mlp(30, 2, hidden=4),
+        nn.functional.cross_entropy,
+        data.split(4),
+        test=data.test,
+        regularizer=pm.L1(1e-3),
+        batch_size=8,
+        seed=seed,
+        **options,
+    )

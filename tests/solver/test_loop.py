@@ -10,28 +10,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, load_model
 from torch import nn
-from zoo import ROUND, GoldenQuadratics, Quadratics
+from zoo import ROUND, GoldenQuadratics, Quadratics, classifier
 
 import proxmesh as pm
 from proxmesh.metrics import COLUMNS
 from proxmesh.solver import last_good, loop
 
 UNTIMED = [name for name in COLUMNS if name != "seconds"]
-
-
-def classifier(seed: int = 0, **options: Any) -> pm.LearningProblem:
-    data = pm.datasets.breast_cancer()
-    torch.manual_seed(0)
-    return pm.LearningProblem(
-        pm.models.mlp(30, 2, hidden=4),
-        nn.functional.cross_entropy,
-        data.split(4),
-        test=data.test,
-        regularizer=pm.L1(1e-3),
-        batch_size=8,
-        seed=seed,
-        **options,
-    )
 
 
 def same(a: pd.DataFrame, b: pd.DataFrame) -> bool:

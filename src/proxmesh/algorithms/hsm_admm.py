@@ -232,7 +232,15 @@ class HSMADMM:
         )
 
     def inverse_step(self, k: Tensor | int, network: Any) -> Any:
-        """eta_i of iteration k, ``[n_local, 1]`` where agents differ."""
+        """eta_i of iteration k, ``[n_local, 1]`` where agents differ.
+
+        Parameters
+        ----------
+        k
+            Iteration, from 1 on.
+        network
+            Of which it reads the degrees.
+        """
         weight = self.step_weight(network.degree, network.max_degree)
         return self.eta(k) * weight + self._known("smoothness")
 

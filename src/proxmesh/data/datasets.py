@@ -61,6 +61,11 @@ class Entry:
         Where to fetch it, if it is not here.
     verify
         Checks it against published hashes and says which, if it is not downloaded.
+
+    Examples
+    --------
+    >>> DATASETS["a9a"].samples, len(DATASETS["digits"]().inputs)
+    ('32,561 + 16,281', 1347)
     """
 
     build: Callable[..., Dataset]
@@ -104,7 +109,13 @@ def _named(name: str, **facts: Any) -> Callable[[Build], Build]:
     verify=adult.verify,
 )
 def a9a() -> Dataset:
-    """UCI Adult in LIBSVM's encoding: who earns above 50,000? 123 binary features."""
+    """UCI Adult in LIBSVM's encoding: who earns above 50,000? 123 binary features.
+
+    Examples
+    --------
+    >>> a9a()
+    Dataset(a9a: 32,561 training samples of 123 features, 2 classes)
+    """
     train, test = np.split(adult.table(), [adult.TRAINING_ROWS])
     return Dataset.of("a9a", (train[:, 1:], train[:, 0]), (test[:, 1:], test[:, 0]))
 
@@ -117,7 +128,13 @@ def a9a() -> Dataset:
     source="scikit-learn's copy",
 )
 def digits() -> Dataset:
-    """8 x 8 images of digits from scikit-learn, standardized, a quarter held out."""
+    """8 x 8 images of digits from scikit-learn, standardized, a quarter held out.
+
+    Examples
+    --------
+    >>> digits()
+    Dataset(digits: 1,347 training samples of 64 features, 10 classes)
+    """
     from sklearn.datasets import load_digits
 
     return _from_sklearn("digits", load_digits(return_X_y=True))
@@ -131,7 +148,13 @@ def digits() -> Dataset:
     source="scikit-learn's copy",
 )
 def breast_cancer() -> Dataset:
-    """Wisconsin breast cancer from scikit-learn, standardized, a quarter held out."""
+    """Wisconsin breast cancer from scikit-learn, standardized, a quarter held out.
+
+    Examples
+    --------
+    >>> breast_cancer()
+    Dataset(breast-cancer: 426 training samples of 30 features, 2 classes)
+    """
     from sklearn.datasets import load_breast_cancer
 
     return _from_sklearn("breast-cancer", load_breast_cancer(return_X_y=True))
@@ -291,7 +314,7 @@ def from_file(
     standardize: bool = False,
     test_share: float = 0.2,
 ) -> Dataset:
-    """Read your own .npz, .csv or LIBSVM file.
+    r"""Read your own .npz, .csv or LIBSVM file.
 
     Parameters
     ----------
@@ -304,6 +327,16 @@ def from_file(
         Give every feature mean 0 and variance 1 on the training part.
     test_share
         Share of the samples to hold out, where no test data is given.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+    ...     lines = ["height,weight,adult", "1.1,20,no", "1.8,80,yes", "1.2,25,no"]
+    ...     _ = file.write("\n".join(lines))
+    ...     file.flush()
+    ...     from_file(file.name).features
+    2
     """
     train, held_out = files.read(Path(file), label)
     if test is not None:

@@ -58,6 +58,11 @@ def shuffled(labels: Index, n: int, seed: int = 0) -> list[Index]:
         Number of agents.
     seed
         Of the shuffle.
+
+    Examples
+    --------
+    >>> [sorted(part.tolist()) for part in shuffled(np.array([1, 0, 1, 0]), 2)]
+    [[0, 2], [1, 3]]
     """
     return _blocks(np.random.default_rng(seed).permutation(len(labels)), n)
 
@@ -98,6 +103,12 @@ def dirichlet(labels: Index, n: int, seed: int = 0, alpha: float = 0.5) -> list[
         Of the draws.
     alpha
         Concentration: 0.1 leaves most agents a few classes, 100 is almost IID.
+
+    Examples
+    --------
+    >>> sizes = [len(part) for part in dirichlet(np.arange(60) % 3, 4, alpha=0.3)]
+    >>> sum(sizes), max(sizes) > 2 * min(sizes)
+    (60, True)
     """
     require_positive("split `dirichlet`", alpha=alpha)
     rng = np.random.default_rng(seed)

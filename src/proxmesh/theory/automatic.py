@@ -44,12 +44,30 @@ SAMPLES = 256  # of an agent, for its first gradient
 @final
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """An algorithm with all its constants, and what was measured to find them."""
+    """An algorithm with all its constants, and what was measured to find them.
+
+    Parameters
+    ----------
+    algorithm
+        With nothing missing.
+    automatic
+        Names of the constants that were found, not given.
+    smoothness
+        Curvature of the local agents' losses; None if nothing was measured.
+    upper, lower
+        Largest and lowest curvature over the whole network.
+
+    Examples
+    --------
+    >>> import proxmesh as pm
+    >>> Settled(pm.DSGT()).automatic
+    ()
+    """
 
     algorithm: Any
-    automatic: tuple[str, ...] = ()  # names of the constants that were found
-    smoothness: Smoothness | None = None  # of the local agents
-    upper: float = 0.0  # over the whole network
+    automatic: tuple[str, ...] = ()
+    smoothness: Smoothness | None = None
+    upper: float = 0.0
     lower: float = 0.0
 
     def __str__(self) -> str:
@@ -85,6 +103,18 @@ def settled(
         Of the run, before its first iteration.
     always
         Measure the curvature even if no constant is missing.
+
+    Examples
+    --------
+    >>> import proxmesh as pm
+    >>> from torch import nn
+    >>> problem = pm.LearningProblem(
+    ...     pm.models.logistic(30, 2), nn.functional.cross_entropy,
+    ...     pm.datasets.breast_cancer().split(4))
+    >>> graph, x = pm.graphs.ring(4), problem.x0()
+    >>> world = pm.connect(graph, dtype=x.dtype)
+    >>> settled(pm.HSMADMM(c_a=1.0), problem, world, graph, x).automatic
+    ('c_rho', 'c_eta', 'smoothness')
     """
     if not isinstance(algorithm, HSMADMM) or not (always or algorithm.missing):
         return Settled(algorithm)

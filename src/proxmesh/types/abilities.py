@@ -65,7 +65,13 @@ class Divisible(Problem, Protocol):
     """A problem of which a process can keep its own agents' part."""
 
     def local(self, agents: Sequence[int]) -> Problem:
-        """Keep these agents only; called once by `proxmesh.prepare`."""
+        """Keep these agents only; called once by `proxmesh.prepare`.
+
+        Parameters
+        ----------
+        agents
+            Their ids.
+        """
         ...
 
 
@@ -73,7 +79,13 @@ class StartsItself(Problem, Protocol):
     """A problem that makes initial rows."""
 
     def x0(self, init: str = "same") -> Tensor:
-        """Initial rows, the same for all agents or different ones."""
+        """Initial rows, the same for all agents or different ones.
+
+        Parameters
+        ----------
+        init
+            ``"same"`` or ``"different"``.
+        """
         ...
 
 
@@ -83,7 +95,15 @@ class WithPairs(Problem, Protocol):
     def grad_pair(
         self, x: Tensor, x_old: Tensor, batch: Batch
     ) -> tuple[Tensor, Tensor]:
-        """Gradients on one batch at two points."""
+        """Gradients on one batch at two points.
+
+        Parameters
+        ----------
+        x, x_old
+            The two points, ``[n_local, p]`` each.
+        batch
+            What `sample` drew.
+        """
         ...
 
 
@@ -91,7 +111,17 @@ class WithHessian(Problem, Protocol):
     """A problem that multiplies by the Hessians of its losses."""
 
     def hvp(self, x: Tensor, u: Tensor, batch: Batch) -> Tensor:
-        """Row i: Hessian of f_i at x_i on the batch, times u_i."""
+        """Row i: Hessian of f_i at x_i on the batch, times u_i.
+
+        Parameters
+        ----------
+        x
+            Where, ``[n_local, p]``.
+        u
+            Directions, ``[n_local, p]``.
+        batch
+            What `sample` drew.
+        """
         ...
 
 
@@ -99,7 +129,13 @@ class WithFullGradient(Problem, Protocol):
     """A problem that knows gradients over whole shards."""
 
     def full_grad(self, x: Tensor) -> Tensor:
-        """Row i: gradient of f_i at x_i over the whole shard."""
+        """Row i: gradient of f_i at x_i over the whole shard.
+
+        Parameters
+        ----------
+        x
+            Rows, one for each local agent: ``[n_local, p]``.
+        """
         ...
 
 
@@ -107,7 +143,13 @@ class WithValue(Problem, Protocol):
     """A problem that knows losses over whole shards."""
 
     def value(self, x: Tensor) -> Tensor:
-        """f_i(x_i) over the whole shard, ``[n_local]``."""
+        """f_i(x_i) over the whole shard, ``[n_local]``.
+
+        Parameters
+        ----------
+        x
+            Rows, one for each local agent: ``[n_local, p]``.
+        """
         ...
 
 
@@ -115,7 +157,13 @@ class Evaluated(Problem, Protocol):
     """A problem that finds gradient, loss and more in one pass over its shards."""
 
     def evaluate(self, x: Tensor) -> Evaluation:
-        """Look at x_i over the whole shard of every agent."""
+        """Look at x_i over the whole shard of every agent.
+
+        Parameters
+        ----------
+        x
+            Rows, one for each local agent: ``[n_local, p]``.
+        """
         ...
 
 
@@ -123,7 +171,13 @@ class Tested(Problem, Protocol):
     """A problem with held-out data."""
 
     def test(self, x_mean: Tensor) -> Mapping[str, float]:
-        """Columns of the history taken on held-out data at one row."""
+        """Columns of the history taken on held-out data at one row.
+
+        Parameters
+        ----------
+        x_mean
+            One model, ``[p]``.
+        """
         ...
 
 
@@ -131,7 +185,13 @@ class WithPenalty(Problem, Protocol):
     """A problem that knows the value of h."""
 
     def penalty(self, x: Tensor) -> Tensor:
-        """h(x_i), ``[rows]``."""
+        """h(x_i), ``[rows]``.
+
+        Parameters
+        ----------
+        x
+            Any number of rows.
+        """
         ...
 
 
@@ -143,7 +203,13 @@ class WithSubgradient(Problem, Protocol):
     """A problem whose h has a subgradient."""
 
     def subgrad(self, x: Tensor) -> Tensor:
-        """Row i: a subgradient of h at x_i."""
+        """Row i: a subgradient of h at x_i.
+
+        Parameters
+        ----------
+        x
+            Rows, one for each local agent: ``[n_local, p]``.
+        """
         ...
 
 
@@ -151,7 +217,15 @@ class WithDistance(Problem, Protocol):
     """A problem that knows how far a row is from the subdifferential of h."""
 
     def distance(self, u: Tensor, y: Tensor) -> Tensor | None:
-        """Squared distance of u_i to the subdifferential of h at y_i, if h tells."""
+        """Squared distance of u_i to the subdifferential of h at y_i, if h tells.
+
+        Parameters
+        ----------
+        u
+            Rows that are to lie in it.
+        y
+            Where it is taken.
+        """
         ...
 
 
@@ -159,7 +233,13 @@ class WithModels(Problem, Protocol):
     """A problem whose rows are the parameters of a model."""
 
     def module(self, row: Tensor) -> nn.Module:
-        """The model behind a row."""
+        """The model behind a row.
+
+        Parameters
+        ----------
+        row
+            Its parameters, ``[p]``.
+        """
         ...
 
 
@@ -231,23 +311,67 @@ def has_models(problem: Problem) -> TypeGuard[WithModels]:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a problem tells of itself by attributes of these names; None: nothing."""
+    """What a problem tells of itself by attributes of these names; None: nothing.
 
-    agents: tuple[int, ...] | None = None  # whose shards are open in this process
-    batch_size: int | None = None  # samples in a minibatch
-    convolves: bool | None = None  # whether the model has convolutions
-    device: torch.device | None = None  # of the rows
-    dtype: torch.dtype | None = None  # of the rows
-    num_agents: int | None = None  # of the whole network
-    num_samples: int | None = None  # of the local agents together
-    p: int | None = None  # parameters: the width of a row
-    regularizer: Any = None  # h
-    sample_shape: Any = None  # of one sample's inputs and target
-    seed: int | None = None  # of the draws
+    Parameters
+    ----------
+    agents
+        Whose shards are open in this process.
+    batch_size
+        Samples in a minibatch.
+    convolves
+        Whether the model has convolutions.
+    device, dtype
+        Of the rows.
+    num_agents
+        Agents of the whole network.
+    num_samples
+        Training samples of the local agents together.
+    p
+        Parameters of the model: the width of a row.
+    regularizer
+        h.
+    sample_shape
+        Shapes of one sample's inputs and target.
+    seed
+        Of the draws.
+
+    Examples
+    --------
+    >>> Facts(batch_size=16).p is None
+    True
+    """
+
+    agents: tuple[int, ...] | None = None
+    batch_size: int | None = None
+    convolves: bool | None = None
+    device: torch.device | None = None
+    dtype: torch.dtype | None = None
+    num_agents: int | None = None
+    num_samples: int | None = None
+    p: int | None = None
+    regularizer: Any = None
+    sample_shape: Any = None
+    seed: int | None = None
 
 
 def facts_of(problem: Problem) -> Facts:
-    """What a problem tells of itself."""
+    """What a problem tells of itself.
+
+    Parameters
+    ----------
+    problem
+        Any; what it does not tell is None.
+
+    Examples
+    --------
+    >>> import proxmesh as pm
+    >>> from torch import nn
+    >>> shards = [(torch.randn(20, 3), torch.arange(20) % 2) for _ in range(4)]
+    >>> problem = pm.LearningProblem(nn.Linear(3, 2), nn.CrossEntropyLoss(), shards)
+    >>> facts_of(problem).p, facts_of(problem).num_samples
+    (8, 80)
+    """
     return Facts(**{f.name: getattr(problem, f.name, None) for f in fields(Facts)})
 
 
@@ -267,7 +391,13 @@ class ReportsKKT(State, Protocol):
     """A state with multipliers, which tells how far it is from a saddle point."""
 
     def kkt_residual(self, problem: Problem) -> Tensor | None:
-        """Each agent's part of the residual, ``[n_local]``; None if h does not tell."""
+        """Each agent's part of the residual, ``[n_local]``; None if h does not tell.
+
+        Parameters
+        ----------
+        problem
+            The local objectives.
+        """
         ...
 
 
@@ -293,7 +423,13 @@ class FindsConstants(Algorithm[S], Protocol[S]):
         ...
 
     def with_constants_of(self, earlier: Self) -> Self:
-        """The algorithm with what an earlier run of the same kind has found."""
+        """The algorithm with what an earlier run of the same kind has found.
+
+        Parameters
+        ----------
+        earlier
+            The algorithm of that run, with all its constants.
+        """
         ...
 
 
@@ -309,7 +445,13 @@ class Branching(Algorithm[S], Protocol[S]):
     """An algorithm whose step branches on k; each branch is compiled on its own."""
 
     def at(self, k: int) -> Algorithm[S]:
-        """The method that takes the branch of iteration k at every k."""
+        """The method that takes the branch of iteration k at every k.
+
+        Parameters
+        ----------
+        k
+            Iteration, from 1 on.
+        """
         ...
 
 

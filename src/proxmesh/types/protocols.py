@@ -71,7 +71,11 @@ class Network(Protocol):
     def exchange(self, x: Tensor) -> Exchange:
         """Start sending the rows of x to the neighbors and return at once.
 
-        Several vectors may travel together as ``[n_local, m, p]``.
+        Parameters
+        ----------
+        x
+            Rows of the local agents, ``[n_local, p]``; several vectors may travel
+            together as ``[n_local, m, p]``.
         """
         ...
 
@@ -105,19 +109,45 @@ class World(Network, Protocol):
         ...
 
     def reduce(self, x: Tensor, op: Reduction) -> Tensor:
-        """Reduce rows over all agents of the network, dropping dim 0."""
+        """Reduce rows over all agents of the network, dropping dim 0.
+
+        Parameters
+        ----------
+        x
+            One row for each local agent.
+        op
+            What to make of all rows: mean, sum, min or max.
+        """
         ...
 
     def share(self, numbers: Mapping[str, Any]) -> dict[str, Any]:
-        """The root's numbers and words, told to every process."""
+        """The root's numbers and words, told to every process.
+
+        Parameters
+        ----------
+        numbers
+            What can stand in JSON, by name.
+        """
         ...
 
     def agree(self, facts: Mapping[str, str]) -> None:
-        """Refuse to start when a process was started with other facts."""
+        """Refuse to start when a process was started with other facts.
+
+        Parameters
+        ----------
+        facts
+            What must be the same everywhere, in words, by name.
+        """
         ...
 
     def announce_exit(self, reason: str) -> None:
-        """Tell the other processes why this one stops, without waiting for them."""
+        """Tell the other processes why this one stops, without waiting for them.
+
+        Parameters
+        ----------
+        reason
+            One line.
+        """
         ...
 
     def describe(self) -> str:
@@ -136,25 +166,67 @@ class Problem(Protocol):
     """
 
     def sample(self, k: Any, size: int | None = None, stream: int = 0) -> Batch:
-        """Draw the minibatch of iteration k: a pure function of seed, agent, k."""
+        """Draw the minibatch of iteration k: a pure function of seed, agent, k.
+
+        Parameters
+        ----------
+        k
+            Iteration; 0 is `init`. A number, or a 0-d tensor.
+        size
+            Samples per agent, where the usual batch size is not meant.
+        stream
+            Another number draws an independent batch of the same k.
+        """
         ...
 
     def grad(self, x: Tensor, batch: Batch) -> Tensor:
-        """Row i: gradient of f_i at x_i on the minibatch."""
+        """Row i: gradient of f_i at x_i on the minibatch.
+
+        Parameters
+        ----------
+        x
+            Rows, one for each local agent: ``[n_local, p]``.
+        batch
+            What `sample` drew.
+        """
         ...
 
     def prox(self, z: Tensor, step: Any) -> Tensor:
-        """Row i: prox of ``step * h`` at z_i; step a number, 0-d or [n_local, 1]."""
+        """Row i: prox of ``step * h`` at z_i; step a number, 0-d or [n_local, 1].
+
+        Parameters
+        ----------
+        z
+            Rows at which it is taken.
+        step
+            The parameter of the prox.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What a problem reports about rows x over its whole shards."""
+    """What a problem reports about rows x over its whole shards.
 
-    grad: Tensor | None = None  # [n_local, p]: gradient of f_i at x_i
-    loss: Tensor | None = None  # [n_local]: f_i(x_i)
-    metrics: Mapping[str, Tensor] = field(default_factory=dict)  # [n_local] each
+    Parameters
+    ----------
+    grad
+        Gradient of f_i at x_i, ``[n_local, p]``.
+    loss
+        f_i(x_i), ``[n_local]``.
+    metrics
+        Further columns of the history, ``[n_local]`` each; their mean is shown.
+
+    Examples
+    --------
+    >>> import torch
+    >>> Evaluation(loss=torch.tensor([0.5, 1.0])).grad is None
+    True
+    """
+
+    grad: Tensor | None = None
+    loss: Tensor | None = None
+    metrics: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 class State(Protocol):
@@ -173,12 +245,30 @@ class State(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one iteration of an algorithm costs each agent, declared, not measured."""
+    """What one iteration of an algorithm costs each agent, declared, not measured.
 
-    vectors: int  # p-vectors sent to each neighbor
-    rounds: int  # exchanges that must wait for one another
-    gradients: int  # minibatch gradients computed
-    batch: int | Literal["shard"] | None = None  # their size; None: the problem's own
+    Parameters
+    ----------
+    vectors
+        p-vectors sent to each neighbor.
+    rounds
+        Exchanges that must wait for one another.
+    gradients
+        Minibatch gradients computed.
+    batch
+        Samples in each of them; None: the problem's own batch size.
+
+    Examples
+    --------
+    >>> import proxmesh as pm
+    >>> pm.HSMADMM().cost(1)
+    Cost(vectors=1, rounds=1, gradients=2, batch=None)
+    """
+
+    vectors: int
+    rounds: int
+    gradients: int
+    batch: int | Literal["shard"] | None = None
 
 
 S = TypeVar("S")
@@ -188,13 +278,35 @@ class Algorithm(Protocol[S]):
     """A frozen dataclass of hyperparameters with pure `init` and `step`."""
 
     def init(self, x0: Tensor, problem: Problem, network: Network) -> S:
-        """Build the state with k = 0 and x = x0, drawing ``sample(0)``."""
+        """Build the state with k = 0 and x = x0, drawing ``sample(0)``.
+
+        Parameters
+        ----------
+        x0
+            Initial rows, ``[n_local, p]``.
+        problem, network
+            The local objectives, and the neighbors.
+        """
         ...
 
     def step(self, state: S, problem: Problem, network: Network) -> S:
-        """Make iterate k from iterate k - 1, drawing ``sample(k)``."""
+        """Make iterate k from iterate k - 1, drawing ``sample(k)``.
+
+        Parameters
+        ----------
+        state
+            Of iterate k - 1; it is left as it is.
+        problem, network
+            The local objectives, and the neighbors.
+        """
         ...
 
     def cost(self, k: int) -> Cost:
-        """Tell what iteration k costs; k = 0 is `init`."""
+        """Tell what iteration k costs; k = 0 is `init`.
+
+        Parameters
+        ----------
+        k
+            Iteration.
+        """
         ...
