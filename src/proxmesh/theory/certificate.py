@@ -64,9 +64,10 @@ class Certificate:
     worst_k
         That iteration; infinite if it is the limit.
     stable_from
-        The iteration from which on the steps are short enough; None: never for good.
+        The iteration from which the steps are short enough; None: never.
     certified_from
-        The iteration from which on the run is certified; None: never.
+        The iteration from which the penalty also makes up for losses that curve down;
+        None: never.
     stable_c_eta
         The smallest ``c_eta`` that is stable from k = 1 on.
     contraction
