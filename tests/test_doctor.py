@@ -52,11 +52,11 @@ def test_differences_between_ranks_are_found() -> None:
     one = {"host": "a", "time": 10.0, "cores": 2, "threads": 1, "processors": 2}
     one |= {"python": "3.11", "proxmesh": "1", "torch": "2"}
     other = {**one, "host": "b", "time": 15.0, "torch": "3", "threads": 4}
-    assert doctor._same([one, other]).state == "bad"
-    assert "torch 2 on rank 0, 3 on rank 1" in doctor._same([one, other]).found
+    assert doctor._same_versions([one, other]).state == "bad"
+    assert "torch 2 on rank 0, 3 on rank 1" in doctor._same_versions([one, other]).found
     assert doctor._clocks([one, other]).state == "note"
     assert doctor._hosts([one, other]).state == "note"
-    for look in (doctor._same, doctor._clocks, doctor._hosts):
+    for look in (doctor._same_versions, doctor._clocks, doctor._hosts):
         assert look([one, one]).state == "ok"
 
 

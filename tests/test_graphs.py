@@ -272,7 +272,7 @@ def test_unusable_edge_files(tmp_path: Path) -> None:
     assert found.startswith(f"graph file `{missing}` cannot be read: ")
     assert "No such file" in found
     assert message_of(lambda: graphs.from_file(empty)) == (
-        f"graph file `{empty}` holds no edge; write one `i j` a line."
+        f"graph file `{empty}` holds no edge; write one `i j` per line."
     )
     found = message_of(lambda: graphs.from_file(binary))
     assert found.startswith(f"graph file `{binary}` cannot be read: ")

@@ -5,7 +5,7 @@ from zoo import ROUND, GoldenQuadratics, Quadratics
 
 import proxmesh as pm
 from proxmesh.algorithms.hsm_admm import HSMADMMState
-from proxmesh.metrics import COLUMNS, density, kkt_residual, measure
+from proxmesh.metrics import COLUMNS, density, measure
 
 EXACT = 1e-12  # float64 rounding
 
@@ -42,7 +42,7 @@ def test_every_number_by_its_definition() -> None:
     row = measure(state, problem, pm.connect(pm.graphs.path(4)))
     x_mean = state.x.mean(0)
     module = problem.module(x_mean)
-    shards = [problem._shard(i) for i in range(4)]
+    shards = [problem.local_shards.of_agent(i) for i in range(4)]
     losses, hits = [], []
     module.zero_grad()
     for (inputs,), targets in shards:
@@ -81,7 +81,7 @@ def test_kkt_residual_edge_by_edge() -> None:
     edges = pm.graphs.path(4).edges
     total = 0.0
     for i in range(4):
-        (inputs,), targets = problem._shard(i)
+        (inputs,), targets = problem.local_shards.of_agent(i)
         module = problem.module(state.x[i])
         loss = nn.functional.cross_entropy(module(inputs), targets)
         loss.backward()
@@ -96,7 +96,7 @@ def test_kkt_residual_edge_by_edge() -> None:
         total += (state.x[i] - state.y[i]).square().sum().item()
     for i, j in edges:
         total += (state.x[i] - state.x[j]).square().sum().item()
-    residual = kkt_residual(state, problem)
+    residual = state.kkt_residual(problem)
     assert residual is not None
     assert residual.sum().item() == pytest.approx(total, rel=1e-10)
 

@@ -178,7 +178,7 @@ def _started_otherwise(what: str) -> None:
         mine = pm.LearningProblem(
             linear(30, 2),
             nn.functional.cross_entropy,
-            [mine._shard(i) for i in range(AGENTS)],
+            [mine.local_shards.of_agent(i) for i in range(AGENTS)],
             regularizer=pm.L1(1e-3),
             batch_size=4,
         )
@@ -421,7 +421,7 @@ def scripts(folder: Path) -> None:
     del folder
     graph, shards = pm.graphs.ring(AGENTS), problem()
     world: Any = pm.connect(graph, dtype=torch.float64, timeout=20)
-    mine = {agent: shards._shard(agent) for agent in world.agents}
+    mine = {agent: shards.local_shards.of_agent(agent) for agent in world.agents}
     own = pm.LearningProblem(  # a rank gives its own agents' data only
         linear(30, 2), nn.functional.cross_entropy, mine, regularizer=Quiet()
     )

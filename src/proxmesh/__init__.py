@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from proxmesh.problems import models as models
     from proxmesh.solver import Outcome as Outcome
     from proxmesh.solver import Result as Result
+    from proxmesh.solver import Run as Run
+    from proxmesh.solver import Settings as Settings
+    from proxmesh.solver import prepare as prepare
     from proxmesh.solver import solve as solve
     from proxmesh.types import Cost as Cost
 
@@ -64,7 +67,10 @@ _HOMES = {
     "Notice": "proxmesh.errors",
     "Outcome": "proxmesh.solver",
     "Result": "proxmesh.solver",
+    "Run": "proxmesh.solver",
+    "Settings": "proxmesh.solver",
     "connect": "proxmesh.network",
+    "prepare": "proxmesh.solver",
     "solve": "proxmesh.solver",
     **dict.fromkeys(
         (

@@ -9,36 +9,46 @@ from pydantic import ConfigDict, ValidationError, create_model
 
 from proxmesh.errors import InputError, unknown
 
-__all__ = ["call"]
+__all__ = ["construct"]
 
 T = TypeVar("T")
-
 
 NUMBERS = (int, float, int | None, float | None)
 
 
-def call(
+def construct(
     who: str,
     function: Callable[..., T],
     options: Mapping[str, Any],
     *args: Any,
-    beside: Iterable[str] = (),
+    also_known: Iterable[str] = (),
 ) -> T:
     """Return ``function(*args, **options)`` after checking names and types.
 
-    `beside` are names that may stand beside the options, for the hint after a typo.
+    Parameters
+    ----------
+    who
+        What is being built, for messages.
+    function
+        A class or a function whose parameters have type hints.
+    options
+        What the user typed, by name.
+    args
+        Positional arguments that do not come from the user.
+    also_known
+        Names that may stand beside the options, for the hint after a typo.
 
     Examples
     --------
     >>> from proxmesh.graphs import erdos_renyi
-    >>> call("graph `erdos-renyi`", erdos_renyi, {"prob": "high"}, 8)
+    >>> construct("graph `erdos-renyi`", erdos_renyi, {"prob": "high"}, 8)
     Traceback (most recent call last):
     proxmesh.errors.InputError: graph `erdos-renyi`: `prob` must be a valid number, ...
     """
     accepted = dict(list(inspect.signature(function).parameters.items())[len(args) :])
     for option in options:
         if option not in accepted:
-            raise unknown("option", option, [*accepted, *beside], of=who)
+            raise unknown("option", option, [*accepted, *also_known], of=who)
     missing = [
         f"`{name}`"
         for name, parameter in accepted.items()
@@ -46,12 +56,13 @@ def call(
     ]
     if missing:
         raise InputError(f"{who} needs a value for {' and '.join(missing)}.")
-    return function(*args, **_typed(who, function, options))
+    return function(*args, **_with_types(who, function, options))
 
 
-def _typed(
+def _with_types(
     who: str, function: Callable[..., Any], options: Mapping[str, Any]
 ) -> dict[str, Any]:
+    """Convert the options to the types that the function asks for."""
     source = function.__init__ if isinstance(function, type) else function  # type: ignore[misc]
     hints = typing.get_type_hints(source)
     for name, value in options.items():
@@ -68,4 +79,4 @@ def _typed(
         raise InputError(
             f"{who}: `{first['loc'][0]}` {wrong}, got {first['input']!r}."
         ) from error
-    return {name: getattr(checked, name) for name in options}
+    return dict(checked)

@@ -1,7 +1,7 @@
-"""Is this machine ready for a distributed run? Each finding with what to do.
+"""Is this machine ready for a distributed run? Each diagnosis says what to do.
 
-Alone it tries the engines on this machine with two short-lived processes each. Started
-by `mpiexec` or `torchrun` it joins the other processes and compares what they are.
+Started alone, it tries each engine on this machine with two short-lived processes.
+Started by `mpiexec` or `torchrun`, it joins the other processes and compares them.
 """
 
 import json
@@ -23,14 +23,16 @@ import torch.distributed as dist
 
 from proxmesh import __version__
 from proxmesh.launchers import cores, threads_allowed
-from proxmesh.network.connecting import joined_ranks
+from proxmesh.network.connecting import join_ranks
+from proxmesh.network.timeouts import Watch
+from proxmesh.solver.compile_step import has_compiler
 
-__all__ = ["Finding", "examine", "examine_together"]
+__all__ = ["Diagnosis", "examine", "examine_together"]
 
 TRIAL_SECONDS = 60
-CLOCK_SECONDS = 1.0  # further apart, logs of several machines tell no order
+CLOCK_SECONDS = 1.0  # further apart, logs of several machines cannot be ordered
 DEFAULT_PORT = 29500  # torchrun's
-EARLIEST = 1.75e9  # this program is younger
+EARLIEST = 1.75e9  # in 2025; a clock that shows less was never set
 TRIAL = """
 import proxmesh as pm, torch
 world = pm.connect(pm.graphs.path(2), "{engine}", timeout=20)
@@ -42,8 +44,8 @@ ROOT_VARIABLES = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
 
 @final
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at."""
+class Diagnosis:
+    """What was examined, what was found, and what to do about it."""
 
     name: str
     state: Literal["ok", "note", "bad"]
@@ -51,8 +53,8 @@ class Finding:
     remedy: str = ""
 
 
-def examine() -> Iterator[Finding]:
-    """Look at this machine, one thing after another."""
+def examine() -> Iterator[Diagnosis]:
+    """Examine this machine, one thing after another."""
     yield _versions()
     yield _compiler()
     yield from _mpi()
@@ -64,12 +66,20 @@ def examine() -> Iterator[Finding]:
     yield _clock()
 
 
-def examine_together(engine: str, timeout: float) -> list[Finding]:
-    """Compare the processes of a launcher; all of them call it."""
+def examine_together(engine: str, timeout: float) -> list[Diagnosis]:
+    """Compare the processes of a launcher; every one of them calls it.
+
+    Parameters
+    ----------
+    engine
+        ``"mpi"`` or ``"torch"``.
+    timeout
+        Seconds until a silent process counts as lost.
+    """
     begin = time.perf_counter()
-    watch = joined_ranks(engine, timeout)
+    watch = join_ranks(engine, timeout)
     joined = time.perf_counter() - begin
-    watch.reduced(torch.zeros(1), "sum")  # so that all read their clocks at once
+    watch.reduce(torch.zeros(1), "sum")  # so that all read their clocks now
     mine = {
         "host": socket.gethostname(),
         "time": time.time(),
@@ -80,12 +90,12 @@ def examine_together(engine: str, timeout: float) -> list[Finding]:
         "proxmesh": __version__,
         "torch": torch.__version__,
     }
-    everyone = [json.loads(text) for text in watch.gathered(json.dumps(mine))]
+    everyone = [json.loads(text) for text in watch.gather(json.dumps(mine))]
     ranks = watch.transport.size
     return [
-        Finding("engine", "ok", f"{engine}: {ranks} ranks joined in {joined:.1f} s"),
+        Diagnosis("engine", "ok", f"{engine}: {ranks} ranks joined in {joined:.1f} s"),
         _hosts(everyone),
-        _same(everyone),
+        _same_versions(everyone),
         _clocks(everyone),
         _speed(watch),
     ]
@@ -94,35 +104,44 @@ def examine_together(engine: str, timeout: float) -> list[Finding]:
 # -- one machine -----------------------------------------------------------------------
 
 
-def _versions() -> Finding:
+def _versions() -> Diagnosis:
     found = f"proxmesh {__version__}, torch {torch.__version__}, Python "
-    return Finding("versions", "ok", found + platform.python_version())
+    return Diagnosis("versions", "ok", found + platform.python_version())
 
 
-def _compiler() -> Finding:
-    compiler = shutil.which(os.environ.get("CXX", "g++"))
-    if compiler:
-        return Finding("compiler", "ok", compiler)
-    return Finding(
-        "compiler", "note", "none", "`--compile` needs one: install g++. All else runs."
+def _compiler() -> Diagnosis:
+    if has_compiler():
+        return Diagnosis("compiler", "ok", "torch finds a C++ compiler")
+    return Diagnosis(
+        "compiler",
+        "note",
+        "torch finds no C++ compiler",
+        "`--compile` needs one: install g++. Everything else works without.",
     )
 
 
-def _mpi() -> Iterator[Finding]:
-    install = "pip install 'proxmesh[mpi]'"
+def _mpi() -> Iterator[Diagnosis]:
+    install = "`pip install 'proxmesh[mpi]'`"
     try:
         found = f"mpi4py {version('mpi4py')}"
     except PackageNotFoundError:
-        yield Finding("mpi", "note", "no mpi4py", f"For the engine `mpi`: {install}.")
+        yield Diagnosis(
+            "mpi", "note", "no mpi4py", f"For the engine `mpi`, run {install}."
+        )
         return
     mpiexec = _mpiexec()
     if mpiexec is None:
-        yield Finding("mpi", "bad", f"{found}, no mpiexec", f"{install}, or load MPI.")
+        yield Diagnosis(
+            "mpi",
+            "bad",
+            f"{found}, no mpiexec",
+            f"Run {install}, or load your system's MPI.",
+        )
         return
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
+    if sys.platform != "win32" and os.geteuid() == 0:
         missing = [name for name in ROOT_VARIABLES if os.environ.get(name) != "1"]
         if missing:
-            yield Finding(
+            yield Diagnosis(
                 "mpi as root",
                 "note",
                 "Open MPI's mpiexec refuses to run as root",
@@ -130,54 +149,59 @@ def _mpi() -> Iterator[Finding]:
             )
     command = [mpiexec, "-n", "2", "--map-by", ":OVERSUBSCRIBE", sys.executable, "-c"]
     root = dict.fromkeys(ROOT_VARIABLES, "1")
-    trouble = _tried([[*command, TRIAL.format(engine="mpi")]], [root])
+    trouble = _trouble_with([[*command, TRIAL.format(engine="mpi")]], [root])
     if trouble is None:
-        yield Finding("mpi", "ok", f"{found}, {mpiexec}: two ranks exchanged")
+        yield Diagnosis("mpi", "ok", f"{found}, {mpiexec}: two ranks exchanged")
     else:
-        yield Finding(
+        yield Diagnosis(
             "mpi",
             "bad",
             f"{found}, {mpiexec}: {trouble}",
-            f"Does mpi4py use the MPI of this mpiexec? If not, {install}.",
+            f"If mpi4py uses another MPI than this mpiexec, run {install}.",
         )
 
 
 def _mpiexec() -> str | None:
-    """The launcher that came with our Python, else the first one on the path."""
-    beside = os.path.join(os.path.dirname(sys.executable), "mpiexec")
-    return beside if os.access(beside, os.X_OK) else shutil.which("mpiexec")
+    """The launcher installed beside our Python, else the first one on the path."""
+    ours = os.path.join(os.path.dirname(sys.executable), "mpiexec")
+    return ours if os.access(ours, os.X_OK) else shutil.which("mpiexec")
 
 
-def _gloo() -> Finding:
+def _gloo() -> Diagnosis:
     if not dist.is_available() or not dist.is_gloo_available():
-        return Finding("gloo", "bad", "not in this torch", "Install torch from PyPI.")
+        return Diagnosis("gloo", "bad", "not in this torch", "Install torch from PyPI.")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
     command = [sys.executable, "-c", TRIAL.format(engine="torch")]
-    trouble = _tried([command] * 2, [{**address, "RANK": rank} for rank in "01"])
+    trouble = _trouble_with([command] * 2, [{**address, "RANK": rank} for rank in "01"])
     if trouble is None:
-        return Finding("gloo", "ok", "two processes exchanged on loopback")
-    return Finding(
-        "gloo", "bad", trouble, "Try GLOO_SOCKET_IFNAME=lo, or that of your network."
+        return Diagnosis("gloo", "ok", "two processes exchanged on loopback")
+    return Diagnosis(
+        "gloo",
+        "bad",
+        trouble,
+        "Set GLOO_SOCKET_IFNAME to `lo`, or to the name of your interface.",
     )
 
 
-def _nccl() -> Finding:
+def _nccl() -> Diagnosis:
     if not torch.cuda.is_available():
-        return Finding("nccl", "note", "no GPU", "Runs on CPUs use gloo; all is well.")
+        return Diagnosis(
+            "nccl", "note", "no GPU", "Runs on CPUs use gloo and do not need one."
+        )
     if not dist.is_nccl_available():
-        return Finding("nccl", "bad", "not in this torch", "Install torch with CUDA.")
-    return Finding("nccl", "ok", f"{torch.cuda.device_count()} GPUs")
+        return Diagnosis("nccl", "bad", "not in this torch", "Install torch with CUDA.")
+    return Diagnosis("nccl", "ok", f"{torch.cuda.device_count()} GPUs")
 
 
-def _host_name() -> Finding:
+def _host_name() -> Diagnosis:
     name = socket.gethostname()
     try:
         addresses = {str(a[4][0]) for a in socket.getaddrinfo(name, None)}
     except OSError:
-        return Finding(
+        return Diagnosis(
             "host name",
             "bad",
             f"`{name}` does not resolve",
@@ -185,17 +209,17 @@ def _host_name() -> Finding:
         )
     found = f"`{name}` is {', '.join(sorted(addresses))}"
     if all(a.startswith("127.") or a == "::1" for a in addresses):
-        return Finding(
+        return Diagnosis(
             "host name",
             "note",
             found,
-            "Other machines cannot reach this one by it: enter its address in "
+            "Other machines cannot reach this one by that name: enter its address in "
             "/etc/hosts, or set GLOO_SOCKET_IFNAME.",
         )
-    return Finding("host name", "ok", found)
+    return Diagnosis("host name", "ok", found)
 
 
-def _port() -> Finding:
+def _port() -> Diagnosis:
     asked = os.environ.get("MASTER_PORT", "")
     port = int(asked) if asked.isdecimal() else DEFAULT_PORT
     with socket.socket() as probe:
@@ -203,39 +227,43 @@ def _port() -> Finding:
         try:
             probe.bind(("", port))
         except OSError:
-            return Finding(
+            return Diagnosis(
                 "port",
                 "bad",
                 f"{port} is in use",
                 "Choose another: `torchrun --master-port`, or `--standalone`.",
             )
-    return Finding("port", "ok", f"{port} (torchrun's) is free")
+    return Diagnosis("port", "ok", f"{port} (torchrun's) is free")
 
 
-def _threads() -> Finding:
+def _threads() -> Diagnosis:
     asked = os.environ.get("OMP_NUM_THREADS")
     found = f"{cores()} cores, OMP_NUM_THREADS {asked or 'not set'}"
     if asked and asked.isdecimal() and int(asked) > 1:
         most = max(1, cores() // int(asked))
-        return Finding(
+        return Diagnosis(
             "threads",
             "note",
             found,
-            f"More than {most} ranks here would share cores; OMP_NUM_THREADS=1 allows "
-            f"{cores()}.",
+            f"More than {most} ranks on this machine would compete for cores; "
+            f"OMP_NUM_THREADS=1 leaves room for {cores()}.",
         )
-    return Finding("threads", "ok", f"{found}: ranks share them evenly")
+    return Diagnosis("threads", "ok", f"{found}: ranks divide them evenly")
 
 
-def _clock() -> Finding:
+def _clock() -> Diagnosis:
     now = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
     if time.time() < EARLIEST:
-        return Finding("clock", "bad", now, "Set it: certificates and logs need it.")
-    return Finding("clock", "ok", now)
+        return Diagnosis(
+            "clock", "bad", now, "Set it: certificates and logs depend on it."
+        )
+    return Diagnosis("clock", "ok", now)
 
 
-def _tried(commands: list[list[str]], environments: list[dict[str, str]]) -> str | None:
-    """Run processes side by side; why they failed, or None."""
+def _trouble_with(
+    commands: list[list[str]], environments: list[dict[str, str]]
+) -> str | None:
+    """Run processes side by side and return why one failed, or None."""
     launchers = ("OMPI_COMM", "PMIX_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_")
     clean = {k: v for k, v in os.environ.items() if not k.startswith(launchers)}
     processes = [
@@ -265,61 +293,64 @@ def _tried(commands: list[list[str]], environments: list[dict[str, str]]) -> str
 # -- several processes -----------------------------------------------------------------
 
 
-def _hosts(everyone: list[dict[str, Any]]) -> Finding:
+def _hosts(everyone: list[dict[str, Any]]) -> Diagnosis:
     ranks = Counter(one["host"] for one in everyone)
     found = ", ".join(f"{host}: {count} ranks" for host, count in ranks.items())
     for one in everyone:
         busy = ranks[one["host"]] * one["threads"]
         if busy > max(one["cores"], one["processors"]):
-            return Finding(
+            return Diagnosis(
                 "hosts",
                 "note",
                 f"{found}; {busy} threads on {one['cores']} cores of {one['host']}",
                 "Start fewer ranks there or set OMP_NUM_THREADS=1; with more ranks "
                 "than cores add `--mca mpi_yield_when_idle 1` to mpiexec.",
             )
-    return Finding("hosts", "ok", found)
+    return Diagnosis("hosts", "ok", found)
 
 
-def _same(everyone: list[dict[str, Any]]) -> Finding:
+def _same_versions(everyone: list[dict[str, Any]]) -> Diagnosis:
     for name in ("proxmesh", "torch", "python"):
         values = [one[name] for one in everyone]
         odd = next((r for r, v in enumerate(values) if v != values[0]), None)
         if odd is not None:
-            return Finding(
+            return Diagnosis(
                 "versions",
                 "note" if name == "python" else "bad",
                 f"{name} {values[0]} on rank 0, {values[odd]} on rank {odd}",
-                "Install the same constraints.txt on every machine.",
+                "Install from the same constraints.txt on every machine.",
             )
     first = everyone[0]
-    return Finding(
+    return Diagnosis(
         "versions", "ok", f"proxmesh {first['proxmesh']}, torch {first['torch']} on all"
     )
 
 
-def _clocks(everyone: list[dict[str, Any]]) -> Finding:
+def _clocks(everyone: list[dict[str, Any]]) -> Diagnosis:
     times = [one["time"] for one in everyone]
     apart = max(times) - min(times)
     if apart > CLOCK_SECONDS:
-        return Finding(
-            "clocks", "note", f"{apart:.1f} s apart", "Let NTP (chrony) set them."
+        return Diagnosis(
+            "clocks",
+            "note",
+            f"{apart:.1f} s apart",
+            "Synchronize them with NTP (chrony).",
         )
-    return Finding("clocks", "ok", f"within {max(apart, 0.001):.3f} s")
+    return Diagnosis("clocks", "ok", f"within {max(apart, 0.001):.3f} s")
 
 
-def _speed(watch: Any) -> Finding:
+def _speed(watch: Watch) -> Diagnosis:
     def timed(size: int, repeats: int) -> float:
         seconds: list[float] = []
         for _ in range(repeats):
             begin = time.perf_counter()
-            watch.reduced(torch.zeros(size), "sum")
+            watch.reduce(torch.zeros(size), "sum")
             seconds.append(time.perf_counter() - begin)
         return sorted(seconds)[repeats // 2]
 
     small, large = timed(1, 20), timed(2**20, 5)
-    return Finding(
+    return Diagnosis(
         "network",
         "ok",
-        f"a reduction takes {small * 1e3:.2f} ms, of 4 MB {large * 1e3:.1f} ms",
+        f"a reduction takes {small * 1e3:.2f} ms, one of 4 MB {large * 1e3:.1f} ms",
     )

@@ -7,11 +7,25 @@ __all__ = ["InputError", "LostRankError", "Notice", "unknown"]
 
 
 class InputError(ValueError):
-    """Something the user gave cannot be used; the message is one line and complete."""
+    """Something the user gave cannot be used.
+
+    The message is one line: who complains, what is wrong, the value, and what to do. It
+    is a `ValueError`; on the command line it becomes exit code 2.
+
+    Examples
+    --------
+    >>> import proxmesh as pm
+    >>> pm.L1(-1.0)
+    Traceback (most recent call last):
+    proxmesh.errors.InputError: L1: `weight` must be finite and not negative, got -1.0.
+    """
 
 
 class LostRankError(RuntimeError):
     """A process of a distributed run died, froze or cannot be reached.
+
+    Left uncaught it becomes one line and exit code 3. Its attribute `iteration` is the
+    last finished iteration of this process, None where it is not known.
 
     Parameters
     ----------
@@ -19,13 +33,20 @@ class LostRankError(RuntimeError):
         Which ranks with which agents, and what is known about them.
     remedy
         What to do.
+
+    Examples
+    --------
+    >>> error = LostRankError("rank 1 (agents 4-7) was silent for 60 s", "See its log.")
+    >>> error.iteration = 310
+    >>> print(error)
+    rank 1 (agents 4-7) was silent for 60 s after iteration 310. See its log.
     """
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(what, remedy)
         self.what = what
         self.remedy = remedy
-        self.iteration: int | None = None  # the last finished one here, if known
+        self.iteration: int | None = None
 
     def __str__(self) -> str:
         when = "" if self.iteration is None else f" after iteration {self.iteration}"
@@ -33,11 +54,32 @@ class LostRankError(RuntimeError):
 
 
 class Notice(UserWarning):
-    """One line worth knowing that stops nothing."""
+    """One line worth knowing that stops nothing, such as a slower way being taken.
+
+    It is a `UserWarning`: filter it, or turn it into an error, like any other.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", Notice)
+    ...     warnings.warn("the step runs uncompiled", Notice)
+    """
 
 
 def unknown(kind: str, name: object, known: Iterable[str], of: str = "") -> InputError:
-    """Build the error for a name that is not in the table, with the nearest one.
+    """Build the error for a name that is not in a table, and suggest the nearest one.
+
+    Parameters
+    ----------
+    kind
+        What the name should have been, such as ``"graph"``.
+    name
+        What was given.
+    known
+        The names that would have been right.
+    of
+        Where it was given; nothing is said if it is empty.
 
     Examples
     --------

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import eigsh
 
-from proxmesh.construct import call
+from proxmesh.construct import construct
 from proxmesh.errors import InputError, unknown
 
 __all__ = [
@@ -70,14 +70,31 @@ Matrix = FloatArray | sparse.csr_array[np.float64]
 class Graph:
     """A connected undirected graph on the agents 0 .. n-1.
 
+    The constructors of this module build the usual ones; `from_edges` and
+    `from_networkx` take your own.
+
     Parameters
     ----------
     n
         Number of agents, at least 2.
     edges
-        Pairs (i, j); order and repetition do not matter.
-    name, options
-        What made it, for messages and records.
+        Pairs (i, j) of agents; order and repetition do not matter.
+    name
+        What messages and records call it.
+    options
+        What it was built with, such as ``{"prob": 0.5, "seed": 0}``. They are shown
+        after the name; two graphs that differ only here are equal.
+
+    Examples
+    --------
+    >>> graph = Graph(3, ((0, 1), (2, 1)), "mine")
+    >>> print(graph)
+    mine(n=3)
+    >>> graph.edges, graph.degrees.tolist()
+    (((0, 1), (1, 2)), [1, 2, 1])
+    >>> Graph(4, ((0, 1), (2, 3)))
+    Traceback (most recent call last):
+    proxmesh.errors.InputError: graph `edges(n=4)` has 2 connected components; ...
     """
 
     n: int
@@ -120,7 +137,7 @@ class Graph:
         return "Add edges between them."
 
     def to_networkx(self) -> "nx.Graph[int]":
-        """Return the same graph as a networkx object."""
+        """Return the same graph as a networkx object, with the agents as its nodes."""
         g: nx.Graph[int] = nx.Graph()
         g.add_nodes_from(range(self.n))
         g.add_edges_from(self.edges)
@@ -128,7 +145,7 @@ class Graph:
 
     @cached_property
     def adjacency(self) -> sparse.csr_array[np.float64]:
-        """The 0/1 matrix Adj, sparse."""
+        """The 0/1 matrix Adj, ``[n, n]``, sparse: 1 where two agents are neighbors."""
         i, j = np.array(self.edges).T
         ones = np.ones(len(self.edges))
         upper = sparse.coo_array((ones, (i, j)), shape=(self.n, self.n))
@@ -136,17 +153,17 @@ class Graph:
 
     @cached_property
     def degrees(self) -> NDArray[np.int64]:
-        """d_i: number of neighbors, the agent itself not counted."""
+        """d_i, ``[n]``: the number of neighbors, the agent itself not counted."""
         return np.asarray(self.adjacency.sum(axis=1)).astype(np.int64)
 
     @property
     def max_degree(self) -> int:
-        """Largest degree."""
+        """The largest degree."""
         return int(self.degrees.max())
 
     @cached_property
     def laplacian(self) -> Matrix:
-        """L = D - Adj; dense for few agents or many edges, else sparse.
+        """``L = D - Adj``: dense for few agents or many edges, otherwise sparse.
 
         Examples
         --------
@@ -160,9 +177,16 @@ class Graph:
 
     @cached_property
     def mixing(self) -> Matrix:
-        """W with Metropolis weights: symmetric, doubly stochastic.
+        """W with Metropolis weights: symmetric and doubly stochastic.
 
         ``w_ij = 1 / (1 + max(d_i, d_j))`` on edges, ``w_ii = 1 - sum_j w_ij``.
+
+        Examples
+        --------
+        >>> print(path(3).mixing.round(2))
+        [[0.67 0.33 0.  ]
+         [0.33 0.33 0.33]
+         [0.   0.33 0.67]]
         """
         i, j = np.array(self.edges).T
         weight = 1 / (1 + np.maximum(self.degrees[i], self.degrees[j]))
@@ -173,7 +197,13 @@ class Graph:
 
     @cached_property
     def algebraic_connectivity(self) -> float:
-        """Second smallest eigenvalue of L: 0 would mean disconnected."""
+        """Second smallest eigenvalue of L; 0 would mean disconnected.
+
+        Examples
+        --------
+        >>> [round(g.algebraic_connectivity, 4) for g in (ring(8), path(8))]
+        [0.5858, 0.1522]
+        """
         if isinstance(self.laplacian, np.ndarray):
             return float(np.linalg.eigvalsh(self.laplacian)[1])
         # Shift-invert just below 0 finds the smallest eigenvalues in a few solves.
@@ -184,7 +214,15 @@ class Graph:
 
     @cached_property
     def mixing_lambda(self) -> float:
-        """Second largest absolute eigenvalue of W: the contraction of one mixing."""
+        """Second largest absolute eigenvalue of W.
+
+        One mixing multiplies the disagreement between agents by at most this.
+
+        Examples
+        --------
+        >>> [round(g.mixing_lambda, 4) for g in (ring(8), path(8))]
+        [0.8047, 0.9493]
+        """
         if isinstance(self.mixing, np.ndarray):
             return float(np.sort(np.abs(np.linalg.eigvalsh(self.mixing)))[-2])
         top = eigsh(self.mixing.tocsc(), k=2, sigma=1.001, return_eigenvectors=False)
@@ -203,7 +241,22 @@ CONSTRUCTORS: dict[str, Callable[..., Graph]] = {}
 
 
 def topology(build: Build) -> Build:
-    """Register a constructor under its command-line name; refuse lonely agents."""
+    """Register a constructor under its command-line name; refuse fewer than 2 agents.
+
+    Parameters
+    ----------
+    build
+        A function of the number of agents, and of options if it likes. Underscores in
+        its name become hyphens: ``--graph random-regular`` calls `random_regular`.
+
+    Examples
+    --------
+    >>> CONSTRUCTORS["star"] is star
+    True
+    >>> ring(1)
+    Traceback (most recent call last):
+    proxmesh.errors.InputError: graph `ring` needs at least 2 agents, got n=1.
+    """
     name = build.__name__.replace("_", "-")
 
     @wraps(build)
@@ -217,7 +270,14 @@ def topology(build: Build) -> Build:
 
 
 def from_edges(edges: Iterable[tuple[int, int]], n: int | None = None) -> Graph:
-    """Return the graph with these edges; n defaults to the largest agent + 1.
+    """Return the graph with these edges.
+
+    Parameters
+    ----------
+    edges
+        Pairs (i, j) of agents, numbered from 0.
+    n
+        Number of agents. None: the largest agent named, plus 1.
 
     Examples
     --------
@@ -231,15 +291,34 @@ def from_edges(edges: Iterable[tuple[int, int]], n: int | None = None) -> Graph:
 
 
 def from_networkx(g: "nx.Graph[Any]") -> Graph:
-    """Return any undirected networkx graph.
+    """Return the graph of an undirected networkx graph.
 
-    Nodes 0 .. n-1 are the agents of these numbers; others count in their order.
+    Parameters
+    ----------
+    g
+        Nodes that are 0 .. n-1 keep their numbers; others are numbered in their order.
+
+    Examples
+    --------
+    >>> print(from_networkx(nx.petersen_graph()))
+    Petersen Graph(n=10)
     """
     return _converted(g, g.name or "networkx")
 
 
 def as_graph(graph: "Graph | nx.Graph[Any]") -> Graph:
-    """Return a topology as ours, where it may come from networkx; refuse the rest."""
+    """Return a `Graph`, converting one from networkx; refuse anything else.
+
+    Parameters
+    ----------
+    graph
+        A `Graph`, which is returned as it is, or an undirected networkx graph.
+
+    Examples
+    --------
+    >>> as_graph(nx.cycle_graph(4)).degrees.tolist()
+    [2, 2, 2, 2]
+    """
     if isinstance(graph, nx.Graph):
         return from_networkx(graph)
     if not isinstance(graph, Graph):
@@ -251,7 +330,23 @@ def as_graph(graph: "Graph | nx.Graph[Any]") -> Graph:
 
 
 def from_file(file: str | Path) -> Graph:
-    """Return the graph of a text file with one edge `i j` a line, agents from 0."""
+    """Read a graph from a text file with one edge per line.
+
+    Parameters
+    ----------
+    file
+        Lines ``i j`` or ``i,j`` with two agents, numbered from 0; what follows a ``#``
+        is a comment.
+
+    Examples
+    --------
+    >>> from tempfile import NamedTemporaryFile
+    >>> with NamedTemporaryFile("w") as file:
+    ...     print("0 1", file=file)
+    ...     print("1 2  # a comment", file=file, flush=True)
+    ...     from_file(file.name).degrees.tolist()
+    [1, 2, 1]
+    """
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -268,7 +363,9 @@ def from_file(file: str | Path) -> Graph:
             )
         edges.append((int(words[0]), int(words[1])))
     if not edges:
-        raise InputError(f"graph file `{file}` holds no edge; write one `i j` a line.")
+        raise InputError(
+            f"graph file `{file}` holds no edge; write one `i j` per line."
+        )
     if min(map(min, edges)) == 1:
         raise InputError(
             f"graph file `{file}` numbers its agents from 1; agents count from 0."
@@ -278,33 +375,96 @@ def from_file(file: str | Path) -> Graph:
 
 @topology
 def ring(n: int) -> Graph:
-    """Return a cycle: everyone has two neighbors (one if n = 2)."""
+    """Return a cycle: every agent has two neighbors (one if n = 2).
+
+    Parameters
+    ----------
+    n
+        Number of agents.
+
+    Examples
+    --------
+    >>> ring(5).edges
+    ((0, 1), (0, 4), (1, 2), (2, 3), (3, 4))
+    """
     return _converted(nx.path_graph(n) if n <= 2 else nx.cycle_graph(n), "ring")
 
 
 @topology
 def path(n: int) -> Graph:
-    """Return a line 0 - 1 - ... - n-1, the slowest graph to agree on."""
+    """Return a line 0 - 1 - ... - n-1, the slowest graph to agree on.
+
+    Degree 1 at both ends, 2 elsewhere.
+
+    Parameters
+    ----------
+    n
+        Number of agents.
+
+    Examples
+    --------
+    >>> path(4).degrees.tolist()
+    [1, 2, 2, 1]
+    """
     return _converted(nx.path_graph(n), "path")
 
 
 @topology
 def grid(n: int, rows: int | None = None) -> Graph:
-    """Return a rectangular grid, as square as n allows unless `rows` is given."""
+    """Return a rectangular grid: degree 2 in the corners, up to 4 inside.
+
+    Parameters
+    ----------
+    n
+        Number of agents.
+    rows
+        A divisor of n. None: as square as n allows, with two rows or more.
+
+    Examples
+    --------
+    >>> grid(6).degrees.tolist()  # 2 rows of 3
+    [2, 3, 2, 2, 3, 2]
+    """
     sides = _sides("grid", n, rows)
     return _converted(nx.grid_2d_graph(*sides), "grid", rows=sides[0])
 
 
 @topology
 def torus(n: int, rows: int | None = None) -> Graph:
-    """Return a grid whose borders are joined."""
+    """Return a grid whose opposite borders are joined: degree 4 from 3 x 3 on.
+
+    Parameters
+    ----------
+    n
+        Number of agents.
+    rows
+        A divisor of n. None: as square as n allows, with two rows or more.
+
+    Examples
+    --------
+    >>> torus(9).degrees.tolist()
+    [4, 4, 4, 4, 4, 4, 4, 4, 4]
+    """
     sides = _sides("torus", n, rows)
     return _converted(nx.grid_2d_graph(*sides, periodic=True), "torus", rows=sides[0])
 
 
 @topology
 def ladder(n: int) -> Graph:
-    """Return two rails 0 .. n/2-1 and n/2 .. n-1 joined by rungs i - (i + n/2)."""
+    """Return two rails 0 .. n/2-1 and n/2 .. n-1 joined by rungs i - (i + n/2).
+
+    Degree 2 at the four ends, 3 elsewhere.
+
+    Parameters
+    ----------
+    n
+        Number of agents, even and at least 4.
+
+    Examples
+    --------
+    >>> ladder(6).edges
+    ((0, 1), (0, 3), (1, 2), (1, 4), (2, 5), (3, 4), (4, 5))
+    """
     if n % 2 or n < 4:
         raise InputError(f"graph `ladder` needs an even n of at least 4, got {n}.")
     return _converted(nx.ladder_graph(n // 2), "ladder")
@@ -312,19 +472,52 @@ def ladder(n: int) -> Graph:
 
 @topology
 def star(n: int) -> Graph:
-    """Return one hub, agent 0, with n - 1 leaves."""
+    """Return a hub, agent 0 of degree n - 1, with n - 1 leaves of degree 1.
+
+    Parameters
+    ----------
+    n
+        Number of agents.
+
+    Examples
+    --------
+    >>> star(5).degrees.tolist()
+    [4, 1, 1, 1, 1]
+    """
     return _converted(nx.star_graph(n - 1), "star")
 
 
 @topology
 def complete(n: int) -> Graph:
-    """Return the graph in which everyone talks to everyone."""
+    """Return the graph in which every agent talks to every other: degree n - 1.
+
+    Parameters
+    ----------
+    n
+        Number of agents.
+
+    Examples
+    --------
+    >>> complete(4).edges
+    ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
+    """
     return _converted(nx.complete_graph(n), "complete")
 
 
 @topology
 def hypercube(n: int) -> Graph:
-    """Return the cube of dimension log2(n)."""
+    """Return the cube of dimension log2(n), which is everyone's degree.
+
+    Parameters
+    ----------
+    n
+        Number of agents: 2, 4, 8, 16, ...
+
+    Examples
+    --------
+    >>> hypercube(8).degrees.tolist()
+    [3, 3, 3, 3, 3, 3, 3, 3]
+    """
     if n & (n - 1):
         raise InputError(f"graph `hypercube` needs n = 2, 4, 8, 16, ..., got {n}.")
     return _converted(nx.hypercube_graph(n.bit_length() - 1), "hypercube")
@@ -334,8 +527,20 @@ def hypercube(n: int) -> Graph:
 def erdos_renyi(n: int, prob: float | None = None, seed: int = 0) -> Graph:
     """Return a random graph in which every edge exists with probability `prob`.
 
-    Without `prob` it is twice the connectivity threshold, 2 log(n) / n, and draws that
-    are not connected are drawn again.
+    Parameters
+    ----------
+    n
+        Number of agents.
+    prob
+        A draw with a given `prob` that is not connected is refused. None: twice the
+        connectivity threshold, 2 log(n) / n; up to 100 draws until one is connected.
+    seed
+        Seed of the draws.
+
+    Examples
+    --------
+    >>> print(erdos_renyi(8))
+    erdos-renyi(n=8, prob=0.5199, seed=0)
     """
     if prob is not None:
         _probability("erdos-renyi", prob)
@@ -352,7 +557,25 @@ def erdos_renyi(n: int, prob: float | None = None, seed: int = 0) -> Graph:
 
 @topology
 def barabasi_albert(n: int, links: int | None = None, seed: int = 0) -> Graph:
-    """Return a graph with hubs: each new agent links to `links` (2) older ones."""
+    """Return a graph with hubs: new agents prefer to link to those with many links.
+
+    It has ``links (n - links)`` edges.
+
+    Parameters
+    ----------
+    n
+        Number of agents.
+    links
+        Older agents that each new one links to. None: 2 (1 if n = 2).
+    seed
+        Seed of the draws.
+
+    Examples
+    --------
+    >>> graph = barabasi_albert(32)
+    >>> len(graph.edges), graph.max_degree > 8
+    (60, True)
+    """
     if links is None:
         links = min(2, n - 1)
     if not 1 <= links < n:
@@ -367,7 +590,26 @@ def barabasi_albert(n: int, links: int | None = None, seed: int = 0) -> Graph:
 def watts_strogatz(
     n: int, neighbors: int = 4, prob: float = 0.1, seed: int = 0
 ) -> Graph:
-    """Return a small world: a ring of `neighbors`, rewired with probability `prob`."""
+    """Return a small world: a ring with shortcuts.
+
+    Parameters
+    ----------
+    n
+        Number of agents.
+    neighbors
+        Nearest agents on the ring that each one is linked to, half on either side; the
+        average degree. With n or more the graph is complete.
+    prob
+        Probability that an edge is rewired to a random agent.
+    seed
+        Seed of the draws.
+
+    Examples
+    --------
+    >>> graph = watts_strogatz(32)
+    >>> len(graph.edges), float(graph.degrees.mean())
+    (64, 4.0)
+    """
     _probability("watts-strogatz", prob)
     if neighbors < 2:
         raise InputError(
@@ -383,7 +625,22 @@ def watts_strogatz(
 
 @topology
 def random_regular(n: int, degree: int | None = None, seed: int = 0) -> Graph:
-    """Return a random graph in which everyone has `degree` (3, or 4 if n is odd)."""
+    """Return a random graph in which every agent has the same degree.
+
+    Parameters
+    ----------
+    n
+        Number of agents.
+    degree
+        Neighbors of each agent; n times it must be even. None: 3, or 4 if n is odd.
+    seed
+        Seed of the draws, up to 100 until one is connected.
+
+    Examples
+    --------
+    >>> random_regular(8).degrees.tolist()
+    [3, 3, 3, 3, 3, 3, 3, 3]
+    """
     if degree is None:
         degree = min(4 if n % 2 else 3, n - 1)
     if not 1 <= degree < n or n * degree % 2:
@@ -400,7 +657,18 @@ def random_regular(n: int, degree: int | None = None, seed: int = 0) -> Graph:
 
 
 def random_8(n: int = 8) -> Graph:
-    """Return the field's 8-agent random graph: K8 without 1-6, 2-3, 2-4 and 5-7."""
+    """Return the field's 8-agent random graph: K8 without 1-6, 2-3, 2-4 and 5-7.
+
+    Parameters
+    ----------
+    n
+        8, since every constructor takes the number of agents.
+
+    Examples
+    --------
+    >>> random_8().degrees.tolist()
+    [7, 6, 5, 6, 6, 6, 6, 6]
+    """
     if n != 8:
         raise InputError(f"graph `random-8` has 8 agents, got n={n}.")
     missing = {(1, 6), (2, 3), (2, 4), (5, 7)}
@@ -411,13 +679,27 @@ def random_8(n: int = 8) -> Graph:
 CONSTRUCTORS["random-8"] = random_8
 
 
-def make(name: str, n: int, *, beside: Iterable[str] = (), **options: Any) -> Graph:
+def make(name: str, n: int, *, also_known: Iterable[str] = (), **options: Any) -> Graph:
     """Build a topology by name, or from an edge file if `name` is one.
+
+    Parameters
+    ----------
+    name
+        A key of `CONSTRUCTORS`, or the path of a file for `from_file`.
+    n
+        Number of agents; that of a file must agree.
+    also_known
+        Further names to suggest when an option is misspelled.
+    options
+        What the constructor takes besides n, such as ``prob`` and ``seed``.
 
     Examples
     --------
     >>> make("star", 4).degrees.tolist()
     [3, 1, 1, 1]
+    >>> make("rng", 4)
+    Traceback (most recent call last):
+    proxmesh.errors.InputError: unknown graph `rng`. Did you mean `ring`? Known: ...
     """
     if name not in CONSTRUCTORS:
         if "." in name or "/" in name:
@@ -429,7 +711,9 @@ def make(name: str, n: int, *, beside: Iterable[str] = (), **options: Any) -> Gr
                 )
             return graph
         raise unknown("graph", name, CONSTRUCTORS)
-    return call(f"graph `{name}`", CONSTRUCTORS[name], options, n, beside=beside)
+    return construct(
+        f"graph `{name}`", CONSTRUCTORS[name], options, n, also_known=also_known
+    )
 
 
 def _converted(g: "nx.Graph[Any]", name: str, **options: Any) -> Graph:

@@ -1,4 +1,4 @@
-"""Who started this process: mpiexec, torchrun, or nobody."""
+"""What started this process: mpiexec, torchrun, or no launcher at all."""
 
 import os
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import final
 
 __all__ = ["MPI_LAUNCHERS", "Launch", "cores", "launched", "threads_allowed"]
 
-# Rank, size, rank and processes on this machine, as launchers of MPI programs say.
+# Where launchers of MPI programs put rank, size, and both of them on this machine.
 MPI_LAUNCHERS = {
     "mpiexec": (
         "OMPI_COMM_WORLD_RANK",
@@ -28,18 +28,35 @@ MPI_LAUNCHERS = {
 @final
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How this process was started."""
+    """How this process was started.
 
-    launcher: str  # in the user's words
-    engine: str  # the one that fits: simulated, mpi or torch
+    Attributes
+    ----------
+    launcher
+        Its name in the user's words, or ``"nobody"``.
+    engine
+        The engine that fits it: ``"simulated"``, ``"mpi"`` or ``"torch"``.
+    rank, size
+        Number of this process, from 0, and how many there are.
+    local_rank, local_size
+        The same among the processes on this machine.
+    """
+
+    launcher: str
+    engine: str
     rank: int = 0
     size: int = 1
-    local_rank: int = 0  # among the processes on this machine
+    local_rank: int = 0
     local_size: int = 1
 
 
 def launched(environment: Mapping[str, str] | None = None) -> Launch:
-    """Read off the environment who started this process.
+    """Read from the environment what started this process.
+
+    Parameters
+    ----------
+    environment
+        Variables by name. None: those of this process.
 
     Examples
     --------
@@ -70,7 +87,7 @@ def _number(found: Mapping[str, str], key: str, otherwise: int) -> int:
 
 
 def cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -79,7 +96,7 @@ def cores() -> int:
 def threads_allowed() -> int:
     """Threads that a run may use: ``OMP_NUM_THREADS``, or its share of the cores.
 
-    Processes on one machine share its cores; Slurm says how many are a task's own.
+    Processes on one machine share its cores; Slurm says how many belong to each task.
     """
     asked = os.environ.get("OMP_NUM_THREADS", "")
     if asked.isdecimal() and int(asked):

@@ -11,7 +11,19 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from proxmesh.types import Evaluation, Problem, State, World
+from proxmesh.types import (
+    Evaluation,
+    Problem,
+    State,
+    World,
+    can_be_tested,
+    evaluates_itself,
+    has_full_gradient,
+    has_penalty,
+    has_sparse_rows,
+    has_value,
+    reports_kkt,
+)
 
 __all__ = [
     "COLUMNS",
@@ -19,7 +31,6 @@ __all__ = [
     "Metric",
     "density",
     "evaluated",
-    "kkt_residual",
     "measure",
     "measure_alone",
 ]
@@ -78,18 +89,18 @@ def measure(
         row["stationarity"] = row["norm"] + consensus
     if found.loss is not None:
         row["train_loss"] = world.reduce(found.loss, "mean").item()
-        if hasattr(problem, "penalty"):
+        if has_penalty(problem):
             penalty = problem.penalty(x_mean[None])[0].item()
             # A constraint is infinite at an average that is only nearly feasible.
             known = math.isfinite(penalty)
             row["objective"] = row["train_loss"] + penalty if known else math.nan
     for name, values in found.metrics.items():
         row[name] = world.reduce(values, "mean").item()
-    if world.is_root and hasattr(problem, "test"):
+    if world.is_root and can_be_tested(problem):
         row.update(problem.test(x_mean))
-    sparse = getattr(state, "sparse", x)
+    sparse = state.sparse if has_sparse_rows(state) else x
     row["density_y"] = world.reduce(density(sparse), "mean").item()
-    residual = kkt_residual(state, problem) if kkt else None
+    residual = state.kkt_residual(problem) if kkt and reports_kkt(state) else None
     if residual is not None:
         row["kkt"] = world.reduce(residual, "sum").item()
     for name, metric in (own or {}).items():
@@ -114,7 +125,7 @@ def measure_alone(
     rows = []
     for i, agent in enumerate(agents):
         row = {name: values[i].item() for name, values in columns.items()}
-        if hasattr(problem, "test"):
+        if can_be_tested(problem):
             row.update(problem.test(x[i]))
         rows.append({"agent": agent, **row})
     return rows
@@ -125,36 +136,11 @@ def density(x: Tensor) -> Tensor:
     return (x.abs() > NONZERO).to(torch.float64).mean(1)
 
 
-def kkt_residual(state: Any, problem: Any) -> Tensor | None:
-    """Each agent's part of ``dist^2(0, dL(x, y, lambda))``, ``[n_local]``.
-
-    ``|grad f_i(x_i) - sum_j alpha_ij - beta_i|^2 + dist^2(-beta_i, dh(y_i))
-    + <x_i, (L x)_i> + |x_i - y_i|^2``: stationarity in x and in y, then the two
-    constraints. None for states without these variables or problems without
-    `full_grad` and `distance`.
-    """
-    needed = ("y", "lx", "alpha_sum", "beta")
-    if not all(hasattr(state, name) for name in needed):
-        return None
-    if not (hasattr(problem, "full_grad") and hasattr(problem, "distance")):
-        return None
-    in_y = problem.distance(-state.beta, state.y)
-    if in_y is None:
-        return None
-    gap = problem.full_grad(state.x) - state.alpha_sum - state.beta
-    in_x = gap.square().sum(1)
-    edges = (state.x * state.lx).sum(1)
-    copies = (state.x - state.y).square().sum(1)
-    residual: Tensor = in_x + in_y + edges + copies
-    return residual
-
-
-def evaluated(problem: Any, x: Tensor) -> Evaluation:
+def evaluated(problem: Problem, x: Tensor) -> Evaluation:
     """Gradient and loss over whole shards, in one pass where the problem has one."""
-    if hasattr(problem, "evaluate"):
-        found: Evaluation = problem.evaluate(x)
-        return found
+    if evaluates_itself(problem):
+        return problem.evaluate(x)
     return Evaluation(
-        grad=problem.full_grad(x) if hasattr(problem, "full_grad") else None,
-        loss=problem.value(x) if hasattr(problem, "value") else None,
+        grad=problem.full_grad(x) if has_full_gradient(problem) else None,
+        loss=problem.value(x) if has_value(problem) else None,
     )

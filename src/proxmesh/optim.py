@@ -15,7 +15,8 @@ from proxmesh.launchers import launched
 from proxmesh.network import TIMEOUT, connect
 from proxmesh.problems import NoRegularizer
 from proxmesh.problems.layout import Layout
-from proxmesh.problems.regularizers import bound
+from proxmesh.problems.regularizers import bind_to_layout
+from proxmesh.solver.state import rebuilt, tensors_of
 from proxmesh.theory import settled
 from proxmesh.types import World
 
@@ -93,7 +94,7 @@ class HSMADMM(torch.optim.Optimizer):
         known = group.get("param_names", map(str, range(len(chosen))))
         names = tuple(n for n, used in zip(known, chosen, strict=True) if used)
         self._layout = Layout(names, tuple(p.shape for p in self._params))
-        self._regularizer = bound(regularizer or NoRegularizer(), self._layout)
+        self._regularizer = bind_to_layout(regularizer or NoRegularizer(), self._layout)
         self._graph = as_graph(graph)
         self._world = self._joined(graph, engine, timeout)
         self._world.agree(
@@ -144,14 +145,15 @@ class HSMADMM(torch.optim.Optimizer):
         problem = _ClosureProblem(self, torch.enable_grad()(closure))
         held = self.state[self._params[0]]
         if held:
-            before = HSMADMMState(k=held["step"], **{n: held[n] for n in ROWS})
+            rows = {name: value for name, value in held.items() if name != "step"}
+            before = rebuilt(HSMADMMState, {"k": held["step"], **rows})
             state = algorithm.step(before, problem, self._world)
         else:
             algorithm = self._settled(algorithm, problem)
             state = algorithm.init(self._row()[None], problem, self._world)
-        held["step"] = state.k
-        for name in ROWS:
-            held[name] = getattr(state, name)
+        tensors = tensors_of(state)
+        held["step"] = tensors.pop("k")  # torch's name for it
+        held.update(tensors)
         self._put(state.x[0])
         return problem.loss
 
@@ -195,9 +197,6 @@ class HSMADMM(torch.optim.Optimizer):
                 for p in self._params
             ]
         )
-
-
-ROWS = ("x", "y", "v", "lx", "alpha_sum", "beta")
 
 
 @final

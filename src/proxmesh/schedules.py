@@ -1,4 +1,14 @@
-"""Step sizes as functions of the iteration k."""
+"""Step sizes as functions of the iteration k, which counts from 1.
+
+Wherever a method takes a step size, a plain number is a constant and a schedule changes
+with k.
+
+Examples
+--------
+>>> from proxmesh import DPSGD
+>>> DPSGD(alpha=power(0.5, -0.5)).alpha(4)  # 0.5 / sqrt(4)
+0.25
+"""
 
 import math
 from dataclasses import dataclass
@@ -14,7 +24,18 @@ __all__ = ["Constant", "Power", "Schedule", "Step", "constant", "power", "schedu
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """The same value at every k."""
+    """The same value at every k.
+
+    Parameters
+    ----------
+    value
+        The step size.
+
+    Examples
+    --------
+    >>> Constant(0.1)(1), Constant(0.1)(1000)
+    (0.1, 0.1)
+    """
 
     value: float
 
@@ -26,7 +47,20 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Power:
-    """``min(ceiling, coefficient (k + offset)^exponent)``, in float64 for a tensor k.
+    """``min(ceiling, coefficient (k + offset)^exponent)``.
+
+    It is computed in float64 when k is a tensor.
+
+    Parameters
+    ----------
+    coefficient
+        The value where ``k + offset`` is 1, unless the ceiling is lower.
+    exponent
+        Negative for a step that shrinks, positive for one that grows.
+    offset
+        Added to k; a larger one starts later on the same curve.
+    ceiling
+        The largest value ever returned; without it there is none.
 
     Examples
     --------
@@ -60,21 +94,46 @@ Step: TypeAlias = float | Constant | Power
 def scheduled(step: Step) -> Schedule:
     """Return the schedule of a step size.
 
+    Parameters
+    ----------
+    step
+        A number, which becomes a `Constant`, or a schedule, which stays as it is.
+
     Examples
     --------
     >>> scheduled(0.1)(7)
     0.1
+    >>> scheduled(power(0.5, -1.0))(2)
+    0.25
     """
     return Constant(float(step)) if isinstance(step, int | float) else step
 
 
 def constant(value: float) -> Constant:
-    """Return the schedule that is `value` at every k."""
+    """Return the schedule that is `value` at every k.
+
+    Parameters
+    ----------
+    value
+        Any finite number.
+
+    Examples
+    --------
+    >>> constant(0.1)(7)
+    0.1
+    """
     return Constant(_finite("constant", "value", value))
 
 
 def power(coefficient: float, exponent: float, offset: int = 0) -> Power:
     """Return the schedule ``coefficient * (k + offset)**exponent``.
+
+    Parameters
+    ----------
+    coefficient, exponent
+        Finite numbers; a negative exponent makes the step shrink.
+    offset
+        Added to k.
 
     Examples
     --------

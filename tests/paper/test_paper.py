@@ -14,7 +14,7 @@ from proxmesh.paper import FIGURES
 from proxmesh.paper.comparisons import COMPARISONS, SCALES
 from proxmesh.report.runs import Run
 from proxmesh.report.targets import first_reached, fitted_slope, running_best, spent
-from proxmesh.runs.build import assemble, build_algorithm
+from proxmesh.runs.build import build, build_algorithm
 from proxmesh.runs.compare import run_config
 from proxmesh.runs.config import Config
 
@@ -78,7 +78,7 @@ def test_every_comparison_is_sound_at_every_scale(name: str) -> None:
     if comparison.task["data.name"] == "a9a":  # MNIST may have to be fetched
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", pm.Notice)  # a split with tiny shards
-            task = assemble(comparison.config("standard")).config
+            task = build(comparison.config("standard")).tree()
         differing = parameters.differences(task)
         moved = name in {"noniid-dirichlet", "noniid-moved"}
         assert moved or not differing

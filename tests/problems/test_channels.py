@@ -70,7 +70,7 @@ def test_channels_give_the_gradients_of_a_loop(name: str) -> None:
     torch.set_default_dtype(torch.float64)
     model = made(name)
     ours, loop = problem_of(model, "channels"), problem_of(model, False)
-    assert ours.stacked.way == "channels"
+    assert ours.way == "channels"
     x = ours.x0() + 0.1 * torch.randn(AGENTS, ours.p)
     batch = ours.sample(1)
     torch.testing.assert_close(ours.grad(x, batch), loop.grad(x, batch))
@@ -199,7 +199,7 @@ def test_a_model_is_recognized_in_another_process(tmp_path: Any) -> None:
             return functional.cross_entropy(outputs, targets)
 
         problem = pm.LearningProblem(made("plain"), loss, [(x, y)] * 2, batch_size=4)
-        assert problem.stacked.way in {"vmap", "channels"}
+        assert problem.way in {"vmap", "channels"}
         kept = json.loads((tmp_path / fastest_way.FILE).read_text())
         assert len(kept) == 1
 
@@ -207,9 +207,9 @@ def test_a_model_is_recognized_in_another_process(tmp_path: Any) -> None:
 @pytest.mark.usefixtures("_own_cache")
 def test_auto_takes_a_way_and_says_which() -> None:
     problem = problem_of(made("plain"), "auto")
-    assert problem.stacked.way in {"vmap", "channels"}
+    assert problem.way in {"vmap", "channels"}
     assert problem_of(made("plain"), "auto", paired=False).paired is False
-    assert problem_of(made("plain"), True).stacked.way == "vmap"
+    assert problem_of(made("plain"), True).way == "vmap"
     with pytest.raises(pm.InputError, match="unknown value `channel`"):
         problem_of(made("plain"), "channel")
     with pytest.raises(pm.InputError, match="`paired`"):

@@ -485,7 +485,7 @@ def test_a_parameter_that_cannot_be_drawn_again() -> None:
     assert problem.x0().shape == (3, FEATURES * CLASSES + CLASSES + 1)
     assert message_of(lambda: problem.x0("different")) == (
         'LearningProblem: init="different" cannot draw `scale`: its module has no '
-        "`reset_parameters`. Add one, or pass own rows."
+        "`reset_parameters`. Add one, or pass your own rows as `x0`."
     )
 
 
@@ -580,7 +580,7 @@ def with_layer(layer: nn.Module) -> nn.Module:
         (
             with_layer(nn.Dropout(0.1)),
             "model layer `1` (Dropout) draws random numbers. Remove it or set `p=0`; "
-            "a regularizer replaces it.",
+            "use a regularizer.",
         ),
         (
             with_layer(nn.RReLU()),
@@ -600,8 +600,8 @@ def with_layer(layer: nn.Module) -> nn.Module:
         (
             Dropping(),
             "model `Dropping` gives two different outputs for the same input; its "
-            "forward pass draws random numbers. Remove them: a regularizer replaces "
-            "dropout.",
+            "forward pass draws random numbers. Remove them; use a regularizer "
+            "instead of dropout.",
         ),
         (
             Counting(),
@@ -827,7 +827,7 @@ def test_logistic_is_one_linear_map() -> None:
 
 def test_lenet_takes_28_by_28_only() -> None:
     assert message_of(lambda: lenet(123, 2)) == (
-        "model `lenet` needs 28 x 28 images, got 123 features a sample. Use `mlp` or "
+        "model `lenet` needs 28 x 28 images, got 123 features per sample. Use `mlp` or "
         "`logistic`."
     )
 

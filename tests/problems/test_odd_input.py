@@ -20,6 +20,7 @@ from proxmesh.problems import (
     Only,
     Simplex,
 )
+from proxmesh.problems.regularizers import Regularizer
 
 
 def shards_of(*sizes: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
@@ -40,7 +41,7 @@ def test_damaged_gzip_stream(tmp_path: Path) -> None:
     file = tmp_path / "a.gz"
     for at in range(10, 2000, 40):
         file.write_bytes(sound[:at] + b"\xff" * 8 + sound[at + 8 :])
-        refused(lambda: download._unzipped(file), "a.gz")
+        refused(lambda: download._gunzip(file), "a.gz")
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ def test_a_column_of_labels_is_fine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("inner", [Simplex(), Box(-1, 1)])
-def test_restricted_regularizers_tell_only_what_they_know(inner: object) -> None:
+def test_restricted_regularizers_tell_only_what_they_know(inner: Regularizer) -> None:
     problem = LearningProblem(
         nn.Linear(4, 3),
         F.cross_entropy,

@@ -25,7 +25,7 @@ from proxmesh.problems import (
     SquaredL2,
 )
 from proxmesh.problems.layout import Layout
-from proxmesh.problems.regularizers import REGULARIZERS, Regularizer, bound
+from proxmesh.problems.regularizers import REGULARIZERS, Regularizer, bind_to_layout
 
 ROUNDING = 1e-12  # a few float64 operations on numbers of size 10
 SQUARED = 1e-10  # a squared distance of rounding errors divided by a small step
@@ -437,7 +437,7 @@ def test_every_named_regularizer_is_tested_and_fits_the_protocol() -> None:
 
 def test_bound_passes_on_what_needs_no_layout() -> None:
     h = L1(1.0)
-    assert bound(h, LAYOUT) is h
+    assert bind_to_layout(h, LAYOUT) is h
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,16 @@ import pytest
 import torch
 
 import proxmesh as pm
-from proxmesh.runs.build import assemble
+from proxmesh.runs.build import build
 from proxmesh.runs.compare import (
-    is_whole,
     planned,
     single_threaded,
     steps_within,
 )
 from proxmesh.runs.config import load_config, task_of
 from proxmesh.runs.pool import Crew, Ended, Errand, Progressed
-from proxmesh.solver.costs import Ledger
+from proxmesh.solver.costs import Costs
+from proxmesh.solver.folder import RunFolder
 from proxmesh.runs.presets import (
     DEFAULTS,
     changed,
@@ -37,7 +37,7 @@ SMALL = {
 
 def task(**flags: Any) -> dict[str, Any]:
     config = load_config(None, {**SMALL, **flags})
-    return assemble(single_threaded(config)).config
+    return build(single_threaded(config)).tree()
 
 
 def made(errands: list[Errand], size: int = 2) -> list[Ended]:
@@ -59,12 +59,12 @@ def test_runs_are_made_once_and_half_written_ones_again(tmp_path: Path) -> None:
     summary = tmp_path / "d-psgd" / "seed-1" / "summary.json"
     for broken in ("", '{"outcome": "fin', '{"outcome": "interrupted"}'):
         summary.write_text(broken)
-        assert not is_whole(summary.parent)
+        assert not RunFolder(summary.parent).is_whole()
     summary.unlink()
     plan = planned(base, labels, range(2), DEFAULTS, tmp_path)
     assert [e.name for e in plan.redone] == ["d-psgd seed 1"]
     made(plan.todo)
-    assert is_whole(summary.parent)
+    assert RunFolder(summary.parent).is_whole()
 
 
 def test_a_run_in_a_process_is_the_run_of_the_command_line(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_run_in_a_process_is_the_run_of_the_command_line(tmp_path: Path) -> No
     base = task()
     made(planned(base, ["sppdm"], [3], DEFAULTS, tmp_path).todo)
     flags = {**SMALL, "seed": 3, "algorithm.name": "sppdm", "run.threads": 1}
-    assemble(load_config(None, flags)).run(tmp_path / "alone")
+    build(load_config(None, flags)).prepare(tmp_path / "alone").go()
     there, here = (
         (tmp_path / f / "history.csv").read_text().splitlines()
         for f in ("sppdm/seed-3", "alone")
@@ -140,15 +140,15 @@ def test_a_history_that_lost_rows_is_half_written(tmp_path: Path) -> None:
     plan = planned(task(), ["d-psgd"], [0], DEFAULTS, tmp_path)
     made(plan.todo)
     folder = plan.todo[0].folder
-    assert is_whole(folder)
+    assert RunFolder(folder).is_whole()
     history = folder / "history.csv"
     rows = history.read_text().splitlines()
     history.write_text("\n".join(rows[:-1]) + "\n")
-    assert not is_whole(folder)
+    assert not RunFolder(folder).is_whole()
     history.write_text("\n".join(rows) + "\n")
     for broken in ("[]", "null", "{}", '{"outcome": "finished", "final": {}}'):
         (folder / "summary.json").write_text(broken)
-        assert not is_whole(folder)
+        assert not RunFolder(folder).is_whole()
 
 
 def test_a_failed_run_leaves_the_others_alone_and_its_reason(tmp_path: Path) -> None:
@@ -201,12 +201,12 @@ def test_leaving_a_crew_stops_what_runs(tmp_path: Path) -> None:
 )
 def test_a_budget_of_gradients_is_used_and_not_exceeded(algorithm: Any) -> None:
     steps = steps_within(10_000, algorithm, 64, 1000.0)
-    ledger = Ledger(algorithm, 64, 1000.0, vector_bytes=0)
+    costs = Costs(algorithm, 64, 1000.0, vector_bytes=0)
     for k in range(steps + 1):
-        ledger.add(k)
-    assert ledger.gradients <= 10_000
-    ledger.add(steps + 1)
-    assert ledger.gradients > 10_000
+        costs.add(k)
+    assert costs.gradients <= 10_000
+    costs.add(steps + 1)
+    assert costs.gradients > 10_000
     assert steps_within(640, pm.DPSGD(), 64, 1000.0) == 10  # to the last gradient
     with pytest.raises(pm.InputError, match="does not pay for one step"):
         steps_within(10, algorithm, 64, 1000.0)
@@ -278,7 +278,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_is_found_by_its_task_and_by_no_other(name: str) -> None:
     flags = {"data.name": "a9a", **PRESETS[name]}
-    config = assemble(load_config(None, flags)).config
+    config = build(load_config(None, flags)).tree()
     found = preset_for(config)
     assert found is not None
     assert found.source == f"preset `{name}`"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import proxmesh as pm
-from proxmesh.runs.build import assemble
+from proxmesh.runs.build import build
 from proxmesh.runs.config import load_config
 
 SMALL = ["data.name=breast-cancer", "run.steps=4", "run.batch=4"]
@@ -26,13 +26,15 @@ def test_a_bare_word_is_a_string_and_toml_values_keep_their_type() -> None:
     assert config.algorithm.options == {"k0": 3, "c_a": 0.5}
 
 
-def test_the_complete_config_assembles_the_same_run(tmp_path: Path) -> None:
-    first = assemble(load_config(None, {"graph.name": "erdos-renyi"}, SMALL)).settled()
-    first.run(out=tmp_path / "run")
-    again = assemble(load_config(tmp_path / "run" / "config.toml"))
+def test_the_complete_config_prepares_the_same_run(tmp_path: Path) -> None:
+    built = build(load_config(None, {"graph.name": "erdos-renyi"}, SMALL))
+    first = built.prepare(tmp_path / "run")
+    first.go()
+    again = build(load_config(tmp_path / "run" / "config.toml")).prepare()
     assert again.config == first.config
     assert again.graph == first.graph
     assert again.algorithm == first.algorithm
+    assert first.config is not None
     assert first.config["model"]["hidden"] == 64
     assert first.config["regularizer"]["weight"] == 1e-4
 
@@ -40,7 +42,7 @@ def test_the_complete_config_assembles_the_same_run(tmp_path: Path) -> None:
 def test_one_seed_feeds_separate_streams() -> None:
     def edges(*more: str) -> object:
         config = load_config(None, {"graph.name": "barabasi-albert"}, [*SMALL, *more])
-        return assemble(config).graph.edges
+        return build(config).graph.edges
 
     assert edges() == edges()
     assert edges() != edges("seed=1")
@@ -77,7 +79,7 @@ def test_typos_in_a_file_are_named_with_their_line(
     file = tmp_path / "task.toml"
     file.write_text(text)
     with pytest.raises(pm.InputError) as caught:
-        assemble(load_config(file, {"graph.name": None}))
+        build(load_config(file, {"graph.name": None}))
     assert message in str(caught.value)
     assert "task.toml" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -121,13 +123,13 @@ def test_typos_in_a_file_are_named_with_their_line(
 def test_wrong_names_and_values(assignments: list[str], message: str) -> None:
     base = [a for a in SMALL if a.split("=")[0] != assignments[0].split("=")[0]]
     with pytest.raises(pm.InputError) as caught:
-        assemble(load_config(None, None, [*base, *assignments]))
+        build(load_config(None, None, [*base, *assignments]))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_regularizer_on_named_parameters_and_other_kinds() -> None:
-    job = assemble(
+    job = build(
         load_config(
             None, None, [*SMALL, "regularizer.only=*.weight", "regularizer.weight=2.0"]
         )
@@ -137,7 +139,7 @@ def test_regularizer_on_named_parameters_and_other_kinds() -> None:
     before = job.problem.layout.unflatten(row[0])
     for name, value in after.items():
         assert (value == before[name]).all() == name.endswith("bias")
-    assemble(
+    build(
         load_config(
             None,
             None,
@@ -150,7 +152,7 @@ def test_flat_images_suit_lenet(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     pixels, labels = rng.random((40, 28, 28)), np.arange(40) % 3
     np.savez(tmp_path / "a.npz", x=pixels, y=labels)
-    job = assemble(
+    job = build(
         load_config(
             None,
             {"data.name": str(tmp_path / "a.npz"), "model.name": "lenet"},

@@ -8,15 +8,15 @@ from zoo import method
 
 import proxmesh as pm
 from proxmesh.algorithms import ALGORITHMS
-from proxmesh.runs.build import assemble, build_algorithm
+from proxmesh.runs.build import build, build_algorithm
 from proxmesh.runs.config import load_config
 from proxmesh.runs.presets import load_parameters
-from proxmesh.solver.result import RunFolder
+from proxmesh.solver.folder import RunFolder
 from proxmesh.runs.spaces import Choice, Range, Space, load_spaces
 from proxmesh.runs.tune import Budget, searches, trial_table, write_parameters
 
 FLAGS = {"data.name": "breast-cancer", "graph.agents": 4, "run.batch": 8}
-SMALL = assemble(load_config(None, FLAGS)).config
+SMALL = build(load_config(None, FLAGS)).tree()
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -181,7 +181,7 @@ def test_trials_that_are_in_the_folder_are_not_run_again(tmp_path: Path) -> None
         return one, one.next()
 
     one, errand = opened()
-    folder = RunFolder.create(errand.folder)  # type: ignore[attr-defined]
+    folder = RunFolder(errand.folder).created()  # type: ignore[attr-defined]
     folder.write_config(errand.config)  # type: ignore[attr-defined]
     (folder.path / "history.csv").write_text("iteration\n80\n")
     final = {"objective": 0.25, "iteration": 80}

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from proxmesh.launchers import cores, threads_allowed
-from proxmesh.runs.build import assemble
+from proxmesh.runs.build import build
 from proxmesh.runs.config import load_config
 
 
@@ -35,7 +35,7 @@ def test_a_run_takes_the_threads_that_have_work(
 ) -> None:
     torch.set_default_dtype(torch.float32)
     monkeypatch.setattr("proxmesh.runs.build.threads_allowed", lambda: 7)
-    job = assemble(load_config(None, flags))
-    assert job.config["run"]["threads"] == threads
+    built = build(load_config(None, flags))
+    assert built.tree()["run"]["threads"] == threads
     assert torch.get_num_threads() == threads
     torch.set_num_threads(1)

@@ -1,6 +1,5 @@
 """Constants that nobody gave: found, kept, and good enough to train with."""
 
-import dataclasses
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from torch import nn
 from zoo import ROUND, Quadratics
 
 import proxmesh as pm
-from proxmesh.runs.build import assemble
+from proxmesh.runs.build import build
 from proxmesh.runs.config import load_config
 from proxmesh.theory import certify, estimate_smoothness, settled
 from proxmesh.theory.smoothness import STREAM
@@ -167,8 +166,8 @@ def test_noise_of_the_curvature_and_long_steps_raise_the_momentum() -> None:
 
 def test_data_that_overflow_are_named() -> None:
     problem = cancer(4)
-    inputs, targets = problem._shard(2)
-    shards = [problem._shard(i) for i in range(4)]
+    inputs, targets = problem.local_shards.of_agent(2)
+    shards = [problem.local_shards.of_agent(i) for i in range(4)]
     shards[2] = (tuple(x * 1e200 for x in inputs), targets)
     sick = pm.LearningProblem(
         nn.Linear(30, 2).double(), nn.functional.cross_entropy, shards, batch_size=8
@@ -222,25 +221,25 @@ def test_the_run_folder_holds_the_values_and_reruns_them(tmp_path: Path) -> None
         "data.name": "breast-cancer", "graph.name": "star", "graph.agents": 4,
         "run.steps": 30, "run.batch": 8, "run.compile": "off",
     }  # fmt: skip
-    job = assemble(load_config(None, flags))
-    result = job.run(tmp_path / "run")
+    result = build(load_config(None, flags)).prepare(tmp_path / "run").go()
     config = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
     assert config["run"]["automatic"] == list(CONSTANTS)
     kept = {name: config["algorithm"][name] for name in CONSTANTS}
     assert kept == {name: getattr(result.algorithm, name) for name in CONSTANTS}
     file = tmp_path / "run" / "config.toml"
-    again = assemble(load_config(file))
-    assert again.config["run"]["automatic"] == list(CONSTANTS)
-    longer = assemble(load_config(file, {"run.steps": 9, "data.dir": "elsewhere"}))
+    again = build(load_config(file))
+    assert again.tree()["run"]["automatic"] == list(CONSTANTS)
+    longer = build(load_config(file, {"run.steps": 9, "data.dir": "elsewhere"}))
     assert longer.algorithm == again.algorithm
-    given = assemble(load_config(file, {"algorithm.c_rho": 0.5})).algorithm
+    given: Any = build(load_config(file, {"algorithm.c_rho": 0.5})).algorithm
     assert given.c_rho == 0.5
     assert given.missing == ("c_eta", "c_a", "smoothness")  # never a ratio by accident
     for other in ({"graph.name": "ring"}, {"seed": 1}, {"run.batch": 4}):
-        free = assemble(load_config(file, other))
-        assert free.algorithm.missing == CONSTANTS  # to be found anew
-    assert dataclasses.asdict(again.algorithm) == dataclasses.asdict(result.algorithm)
-    assert torch.equal(again.run(tmp_path / "again").state.x, result.state.x)
+        free: Any = build(load_config(file, other)).algorithm
+        assert free.missing == CONSTANTS  # to be found again
+    assert again.algorithm == result.algorithm
+    rerun = again.prepare(tmp_path / "again").go()
+    assert torch.equal(rerun.state.x, result.state.x)
 
 
 def test_in_a_loop_of_ones_own_it_says_what_to_do() -> None:

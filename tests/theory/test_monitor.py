@@ -12,7 +12,6 @@ from torch import nn
 from zoo import ROUND, Quadratics
 
 import proxmesh as pm
-from proxmesh.metrics import kkt_residual
 from proxmesh.theory import Monitor
 from proxmesh.theory.monitor import (
     C_ERR,
@@ -180,7 +179,7 @@ def test_counts_and_columns_of_a_run(tmp_path: Path) -> None:
     state = plain.state
     for _ in range(2):
         state = ROUND.step(state, problem, world)
-    residual = kkt_residual(state, problem)
+    residual = state.kkt_residual(problem)
     assert residual is not None
     assert seen["kkt"].iloc[-1] == pytest.approx(float(residual.sum()))
 
@@ -208,7 +207,10 @@ def test_steps_that_all_agents_share(variant: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"algorithm": pm.DSGT()}, "the monitor `theory` knows HSM-ADMM, got `DSGT`"),
+        (
+            {"algorithm": pm.DSGT()},
+            "the monitor `theory` knows only HSM-ADMM, got `DSGT`",
+        ),
         ({"monitor": "practice"}, "unknown monitor `practice`"),
         ({"evaluation": "local"}, "sums over all agents, but `evaluation` is `local`"),
     ],
@@ -228,7 +230,7 @@ def test_a_problem_without_full_gradients_is_refused() -> None:
     class Blind:
         sample, grad, prox = problem.sample, problem.grad, problem.prox
 
-    with pytest.raises(pm.InputError, match="needs `full_grad`, which `Blind` does"):
+    with pytest.raises(pm.InputError, match="which `Blind` does not all have"):
         pm.solve(Blind(), ROUND, GRAPH, 3, x0=torch.zeros(6, 3), monitor="theory")
 
 

@@ -25,7 +25,7 @@ from theory_page import (
 from threadpoolctl import threadpool_limits
 
 import proxmesh as pm
-from proxmesh.runs.build import assemble
+from proxmesh.runs.build import build
 from proxmesh.runs.config import load_config
 from proxmesh.theory import certify
 
@@ -146,7 +146,7 @@ def test_counts_of_the_monitor(tmp_path: Path) -> None:
         "run.steps": 600, "run.eval_every": 30, "run.monitor": "theory",
         "run.compile": "off", "run.threads": 1,
     }  # fmt: skip
-    result = assemble(load_config(None, flags)).run(tmp_path / "run")
+    result = build(load_config(None, flags)).prepare(tmp_path / "run").go()
     assert result.monitor is not None
     for inequality in result.monitor.counts():
         (held,) = re.findall(rf"{inequality.name}: held (\d+) of 20 times", PAGE)

@@ -32,7 +32,15 @@ __all__ = [
 @final
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A class and the fields that its command-line name fixes."""
+    """What a command-line name stands for.
+
+    Attributes
+    ----------
+    kind
+        The class.
+    fixed
+        Its fields that the name decides, such as ``{"version": 1}``.
+    """
 
     kind: type[Any]
     fixed: Mapping[str, Any] = field(default_factory=dict)

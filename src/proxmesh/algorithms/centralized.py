@@ -1,4 +1,4 @@
-"""Two references with a server: they tell how far a method is from "no network"."""
+"""Two references with a server: what a method loses to the network shows in them."""
 
 from dataclasses import dataclass
 from typing import final
@@ -38,12 +38,12 @@ class ProxSGD:
     method has.
 
     Cost of an iteration: nothing over the graph's edges (a server would receive and
-    send one vector for each agent), 1 minibatch gradient.
+    send one vector per agent), 1 minibatch gradient.
 
     Parameters
     ----------
     alpha
-        Step size, a number or a schedule.
+        Step size, a number or a schedule; by default ``0.5 / sqrt(k)``.
 
     Examples
     --------
@@ -105,16 +105,23 @@ class ProxSTORM:
     counts 1/n, whatever the size of its shard. It takes a `World`, not a `Network`.
 
     Cost of an iteration: nothing over the graph's edges (a server would receive and
-    send one vector for each agent), 2 minibatch gradients.
+    send one vector per agent), 2 minibatch gradients.
 
     Parameters
     ----------
-    alpha, k0, beta
-        Constants of the step and of the momentum.
+    alpha
+        Scale of the step a_k.
+    k0
+        Offset of its schedule: the first step is ``alpha / k0^(1/3)``.
+    beta
+        Weight of ``a_{k+1}^2`` in the momentum b_k; the larger it is, the sooner old
+        gradients are forgotten.
 
     Examples
     --------
-    >>> ProxSTORM(alpha=0.1).cost(1)
+    >>> ProxSTORM(alpha=0.5, k0=8).a(1)
+    0.25
+    >>> ProxSTORM(alpha=0.5).cost(1)
     Cost(vectors=0, rounds=0, gradients=2, batch=None)
 
     References
@@ -134,7 +141,7 @@ class ProxSTORM:
 
     @property
     def a(self) -> Power:
-        """The step of the iteration that makes iterate k (k = 1, 2, ...)."""
+        """The step sizes: ``a(k)`` makes iterate k (k = 1, 2, ...)."""
         return Power(self.alpha, -1 / 3, self.k0 - 1)
 
     def init(self, x0: Tensor, problem: Problem, world: World) -> ProxSTORMState:
@@ -162,5 +169,5 @@ class ProxSTORM:
 
 
 def averaged(world: World, rows: Tensor) -> Tensor:
-    """The mean over all agents of the network, once for each local agent."""
+    """The mean over all agents of the network, repeated for each local agent."""
     return world.reduce(rows, "mean").repeat(len(rows), 1)

@@ -1,23 +1,11 @@
 """The check that every algorithm makes in `init`."""
 
-from typing import Any
-
 from torch import Tensor
 
 from proxmesh.errors import InputError
 from proxmesh.types import Network
 
-__all__ = ["require_fit", "require_methods"]
-
-
-def require_methods(who: str, problem: Any, *names: str) -> None:
-    """Refuse a problem that lacks an optional method which this algorithm needs."""
-    for name in names:
-        if not hasattr(problem, name):
-            raise InputError(
-                f"{who} needs `{name}`, which `{type(problem).__name__}` does not "
-                "have. Add it, or choose another algorithm."
-            )
+__all__ = ["require_fit"]
 
 
 def require_fit(x0: Tensor, network: Network, name: str = "x0") -> None:

@@ -53,13 +53,23 @@ class DEEPSTORM:
     ----------
     version
         2, or 1 with its independent second batch.
-    alpha, k0, beta
-        Constants of the step and of the momentum.
-    rounds, chebyshev
-        T, and whether to accelerate them.
+    alpha
+        Scale of the step a_k.
+    k0
+        Offset of its schedule: the first step is ``alpha / k0^(1/3)``.
+    beta
+        Weight of ``a_{k+1}^2`` in the momentum b_k; the larger it is, the sooner old
+        gradients are forgotten.
+    rounds
+        T, rounds of mixing per iteration.
+    chebyshev
+        Whether these rounds are accelerated; this needs the second eigenvalue of W, a
+        global fact. With one round it changes nothing.
 
     Examples
     --------
+    >>> DEEPSTORM(alpha=0.5, k0=8).a(1)
+    0.25
     >>> DEEPSTORM(version=1).cost(1)
     Cost(vectors=2, rounds=1, gradients=3, batch=None)
 
@@ -84,7 +94,7 @@ class DEEPSTORM:
 
     @property
     def a(self) -> Power:
-        """The step of the iteration that makes iterate k (k = 1, 2, ...)."""
+        """The step sizes: ``a(k)`` makes iterate k (k = 1, 2, ...)."""
         return Power(self.alpha, -1 / 3, self.k0 - 1)
 
     def init(self, x0: Tensor, problem: Problem, network: Network) -> DEEPSTORMState:

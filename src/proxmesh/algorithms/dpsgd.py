@@ -26,24 +26,24 @@ class DPSGDState:
 @final
 @dataclass(frozen=True, slots=True)
 class DPSGD:
-    """Mix with the neighbors, then step along the own minibatch gradient.
+    """Mix with the neighbors, then step along your own minibatch gradient.
 
     An iteration is, for every agent i at once::
 
         x_i <- prox of alpha h at sum_j w_ij x_j - alpha grad f_i(x_i; xi)
 
     The gradient is taken at the unmixed x_i, so the exchange hides behind it. The prox
-    is an add-on (``prox=False`` leaves it out, and h with it). Under heterogeneous data
-    a constant alpha leaves a bias: there is nothing that corrects it.
+    is an addition to the paper (``prox=False`` leaves it out, and h with it). Under
+    heterogeneous data a constant alpha leaves a bias, which nothing corrects.
 
     Cost of an iteration: 1 vector to each neighbor in 1 round, 1 minibatch gradient.
 
     Parameters
     ----------
     alpha
-        Step size, a number or a schedule.
+        Step size, a number or a schedule; by default ``0.5 / sqrt(k)``.
     prox
-        Whether to apply the prox of h.
+        Whether to apply the prox of h. False: h is ignored.
 
     Examples
     --------

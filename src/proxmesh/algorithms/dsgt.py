@@ -1,15 +1,16 @@
 """DSGT: decentralized stochastic gradient tracking (GT-DSGD)."""
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import torch
 from torch import Tensor
 
-from proxmesh.algorithms.checks import require_fit, require_methods
+from proxmesh.algorithms.checks import require_fit
+from proxmesh.algorithms.gradients import subgradient
 from proxmesh.checks import require_step
 from proxmesh.schedules import Power, Step, scheduled
-from proxmesh.types import Cost, Network
+from proxmesh.types import Cost, Network, Problem
 
 __all__ = ["DSGT", "DSGTState"]
 
@@ -37,19 +38,20 @@ class DSGT:
         x_i <- sum_j w_ij (x_j - alpha y_j)
 
     The method is made for smooth objectives; h enters through a subgradient, so x is
-    not sparse. With a prox in the last line it would be `ProxGT` with K = 1.
+    not sparse, and an h without one (a constraint) is refused. With a prox in the last
+    line it would be `ProxGT` with K = 1.
 
     Cost of an iteration: 2 vectors to each neighbor in 2 rounds, 1 minibatch gradient.
 
     Parameters
     ----------
     alpha
-        Step size, a number or a schedule.
+        Step size, a number or a schedule; by default ``0.125 / sqrt(k)``.
 
     Examples
     --------
-    >>> DSGT(alpha=0.1).cost(1).vectors
-    2
+    >>> DSGT(alpha=0.1).cost(1)
+    Cost(vectors=2, rounds=2, gradients=1, batch=None)
 
     References
     ----------
@@ -62,19 +64,18 @@ class DSGT:
     def __post_init__(self) -> None:
         require_step("DSGT", alpha=self.alpha)
 
-    def init(self, x0: Tensor, problem: Any, network: Network) -> DSGTState:
+    def init(self, x0: Tensor, problem: Problem, network: Network) -> DSGTState:
         """Start at x0 with trackers and last gradients at 0."""
         require_fit(x0, network)
-        require_methods("DSGT", problem, "subgrad")
-        problem.subgrad(x0)  # a constraint has none: found here, not in the first step
+        subgradient("DSGT", problem, x0)  # a constraint has none: found out here
         zero = torch.zeros_like(x0)
         return DSGTState(k=torch.tensor(0), x=x0.clone(), y=zero, g=zero.clone())
 
-    def step(self, state: DSGTState, problem: Any, network: Network) -> DSGTState:
+    def step(self, state: DSGTState, problem: Problem, network: Network) -> DSGTState:
         """Make the next iterate."""
         s, k = state, state.k + 1
         alpha = scheduled(self.alpha)(k)
-        g = problem.grad(s.x, problem.sample(k)) + problem.subgrad(s.x)
+        g = problem.grad(s.x, problem.sample(k)) + subgradient("DSGT", problem, s.x)
         y = network.exchange(s.y + g - s.g).mix()
         x = network.exchange(s.x - alpha * y).mix()
         return DSGTState(k=k, x=x, y=y, g=g)

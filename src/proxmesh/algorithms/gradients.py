@@ -1,22 +1,50 @@
-"""What recursive gradient estimators share."""
+"""Gradients beyond `Problem.grad`, where a problem offers them."""
 
 from typing import Any
 
 from torch import Tensor
 
-from proxmesh.types import Batch
+from proxmesh.errors import InputError
+from proxmesh.types import (
+    Batch,
+    Problem,
+    has_full_gradient,
+    has_pairs,
+    has_subgradient,
+)
 
-__all__ = ["grad_pair", "storm_weight"]
+__all__ = ["full_gradient", "grad_pair", "lacking", "storm_weight", "subgradient"]
 
 
 def grad_pair(
-    problem: Any, x: Tensor, x_old: Tensor, batch: Batch
+    problem: Problem, x: Tensor, x_old: Tensor, batch: Batch
 ) -> tuple[Tensor, Tensor]:
     """Gradients on one batch at two points: one pass where the problem offers it."""
-    if hasattr(problem, "grad_pair"):
-        pair: tuple[Tensor, Tensor] = problem.grad_pair(x, x_old, batch)
-        return pair
+    if has_pairs(problem):
+        return problem.grad_pair(x, x_old, batch)
     return problem.grad(x, batch), problem.grad(x_old, batch)
+
+
+def full_gradient(who: str, problem: Problem, x: Tensor) -> Tensor:
+    """Gradients over whole shards, for a method that cannot do without."""
+    if not has_full_gradient(problem):
+        raise lacking(who, problem, "full_grad")
+    return problem.full_grad(x)
+
+
+def subgradient(who: str, problem: Problem, x: Tensor) -> Tensor:
+    """A subgradient of h, for a method that cannot do without."""
+    if not has_subgradient(problem):
+        raise lacking(who, problem, "subgrad")
+    return problem.subgrad(x)
+
+
+def lacking(who: str, problem: Problem, name: str) -> InputError:
+    """The error for a problem without an optional method that a method needs."""
+    return InputError(
+        f"{who} needs `{name}`, which `{type(problem).__name__}` does not have. Add "
+        "it, or choose another algorithm."
+    )
 
 
 def storm_weight(a: Any, a_next: Any, beta: float) -> Any:

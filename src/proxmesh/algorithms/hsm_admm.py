@@ -1,6 +1,6 @@
 """HSM-ADMM: heterogeneous stochastic momentum ADMM (arXiv:2603.07682)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import torch
@@ -11,7 +11,7 @@ from proxmesh.algorithms.gradients import grad_pair
 from proxmesh.checks import require_nonnegative, require_positive, require_whole
 from proxmesh.errors import InputError
 from proxmesh.schedules import Power
-from proxmesh.types import Cost, Network, Problem
+from proxmesh.types import Cost, Network, Problem, has_distance, has_full_gradient
 
 __all__ = ["HSMADMM", "HSMADMMState"]
 
@@ -36,6 +36,21 @@ class HSMADMMState:
     def sparse(self) -> Tensor:
         """The rows that come out of the prox."""
         return self.y
+
+    def kkt_residual(self, problem: Problem) -> Tensor | None:
+        """Each agent's part of ``dist^2(0, dL(x, y, lambda))``, ``[n_local]``.
+
+        ``|grad f_i(x_i) - sum_j alpha_ij - beta_i|^2 + dist^2(-beta_i, dh(y_i))
+        + <x_i, (L x)_i> + |x_i - y_i|^2``: stationarity in x and in y, then the two
+        constraints. None for a problem without `full_grad` and `distance`.
+        """
+        in_y = problem.distance(-self.beta, self.y) if has_distance(problem) else None
+        if in_y is None or not has_full_gradient(problem):
+            return None
+        in_x = problem.full_grad(self.x) - self.alpha_sum - self.beta
+        edges = (self.x * self.lx).sum(1)
+        copies = (self.x - self.y).square().sum(1)
+        return in_x.square().sum(1) + in_y + edges + copies
 
 
 @final
@@ -106,14 +121,12 @@ class HSMADMM:
     first_batch: int | None = None
 
     def __post_init__(self) -> None:
-        given = {name: getattr(self, name) for name in ("c_rho", "c_eta", "c_a")}
-        require_positive(
-            "HSMADMM", **{n: value for n, value in given.items() if value is not None}
-        )
+        given = {n: v for n, v in self.constants.items() if v is not None}
+        smoothness = given.pop("smoothness", 0.0)
+        require_positive("HSMADMM", **given)
+        require_nonnegative("HSMADMM", smoothness=smoothness)
         if self.smoothness is None and self.c_eta is not None:
             object.__setattr__(self, "smoothness", 0.0)
-        if self.smoothness is not None:
-            require_nonnegative("HSMADMM", smoothness=self.smoothness)
         require_whole("HSMADMM", 0, k0=self.k0)
         require_whole(
             "HSMADMM",
@@ -131,8 +144,29 @@ class HSMADMM:
     @property
     def missing(self) -> tuple[str, ...]:
         """Names of the constants that are still to be found."""
-        names = ("c_rho", "c_eta", "c_a", "smoothness")
-        return tuple(name for name in names if getattr(self, name) is None)
+        return tuple(name for name, value in self.constants.items() if value is None)
+
+    @property
+    def constants(self) -> dict[str, float | None]:
+        """The constants by name; None where one is still to be found."""
+        return {
+            "c_rho": self.c_rho,
+            "c_eta": self.c_eta,
+            "c_a": self.c_a,
+            "smoothness": self.smoothness,
+        }
+
+    def with_constants_of(self, earlier: "HSMADMM") -> "HSMADMM":
+        """The algorithm with what an earlier run has found for what is missing here.
+
+        Where one of c_rho and c_eta is given anew, the other keeps its ratio to it.
+        """
+        found: Any = {name: earlier.constants[name] for name in self.missing}
+        for name, other in (("c_rho", "c_eta"), ("c_eta", "c_rho")):
+            given, before = self.constants[other], earlier.constants[other]
+            if name in found and given is not None and before is not None:
+                found[name] *= given / before
+        return replace(self, **found)
 
     @property
     def rho(self) -> Power:
@@ -150,7 +184,7 @@ class HSMADMM:
         return Power(self._known("c_a"), -2 / 3, self.k0, ceiling=1.0)
 
     def _known(self, name: str) -> float:
-        value: float | None = getattr(self, name)
+        value = self.constants[name]
         if value is None:
             raise InputError(
                 f"HSMADMM: `{name}` was left out, to be found before a run. Give it, "
@@ -199,12 +233,22 @@ class HSMADMM:
 
     def inverse_step(self, k: Tensor | int, network: Any) -> Any:
         """eta_i of iteration k, ``[n_local, 1]`` where agents differ."""
-        return self.eta(k) * (self._degree(network) + 1) + self._known("smoothness")
+        weight = self.step_weight(network.degree, network.max_degree)
+        return self.eta(k) * weight + self._known("smoothness")
 
-    def _degree(self, network: Network) -> Tensor | int:
+    def step_weight(self, degree: Any, largest: int) -> Any:
+        """d_i + 1 with the degree that the step uses: each agent's, or one for all.
+
+        Parameters
+        ----------
+        degree
+            Of each agent.
+        largest
+            Of the whole network, which the uniform step uses.
+        """
         if self.assumed_degree is not None:
-            return self.assumed_degree
-        return network.degree if self.heterogeneous else network.max_degree
+            return self.assumed_degree + 1.0
+        return (degree if self.heterogeneous else largest) + 1.0
 
     def cost(self, k: int) -> Cost:
         """One vector in one round; two gradients, one in `init`."""

@@ -17,7 +17,15 @@ def mixed(
     iteration is ``z_{t+1} = (2 a_t W z_t / lam - a_{t-1} z_{t-1}) / a_{t+1}``. It reads
     ``mixing_lambda``, a global fact.
 
-    Cost: `rounds` rounds of what x holds.
+    Cost: x is sent `rounds` times, one after the other.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import proxmesh as pm
+    >>> world = pm.connect(pm.graphs.path(3), dtype=torch.float64)
+    >>> mixed(world, torch.tensor([[0.0], [0.0], [9.0]]).double(), rounds=2).T
+    tensor([[1.0000, 3.0000, 5.0000]], dtype=torch.float64)
     """
     old, z = x, network.exchange(x).mix()
     if not chebyshev or network.mixing_lambda == 0:

@@ -45,24 +45,28 @@ class ProxDASA:
         x_i <- W^m ((1 - a) x + a y)
         z_i <- W^m ((1 - a) z + a v),           a = min(1, alpha sqrt(n / k))
 
-    With ``tracking`` (Prox-DASA-GT) the tracker u stands for v in the last line:
-    u <- u + v new - v old, then z as above, and u is mixed too. It reads ``n``, a
-    global fact, in the schedule of a.
+    With ``tracking`` (Prox-DASA-GT) a tracker takes the place of v in the last line:
+    u <- u + v new - v old, then z as above, and u is mixed too. The schedule of a reads
+    ``n``, a global fact.
 
     Cost of an iteration: 2m vectors to each neighbor in m rounds (3m with tracking), 1
     minibatch gradient.
 
     Parameters
     ----------
-    gamma, alpha
-        Proximal step, and the constant of the averaging weight.
-    tracking, rounds
-        Whether to track, and m.
+    gamma
+        Step of the prox, constant.
+    alpha
+        Scale of the averaging weight a.
+    tracking
+        Whether to track the mean gradient: False is Prox-DASA, True is Prox-DASA-GT.
+    rounds
+        m, rounds of mixing per iteration.
 
     Examples
     --------
-    >>> ProxDASA(tracking=True).cost(1).vectors
-    3
+    >>> ProxDASA(tracking=True).cost(1)
+    Cost(vectors=3, rounds=1, gradients=1, batch=None)
 
     References
     ----------

@@ -6,13 +6,13 @@ from typing import Any, Literal, final
 import torch
 from torch import Tensor
 
-from proxmesh.algorithms.checks import require_fit, require_methods
-from proxmesh.algorithms.gradients import grad_pair
+from proxmesh.algorithms.checks import require_fit
+from proxmesh.algorithms.gradients import full_gradient, grad_pair, lacking
 from proxmesh.algorithms.mixing import mixed
 from proxmesh.checks import require_step, require_whole
 from proxmesh.errors import unknown
 from proxmesh.schedules import Step, scheduled
-from proxmesh.types import Cost, Network
+from proxmesh.types import Cost, Network, Problem, has_full_gradient
 
 __all__ = ["ProxGT", "ProxGTState"]
 
@@ -58,16 +58,20 @@ class ProxGT:
     - ``"sr-e"``: the same with the gradient over the whole shard.
 
     Cost of an iteration: 2K vectors to each neighbor in 2K rounds; 1 minibatch gradient
-    (sa), or 2 and now and then one of the large batch (sr).
+    (sa), or 2 and every `period` iterations 1 of the large batch instead (sr).
 
     Parameters
     ----------
-    estimator, alpha
-        See above; alpha is a number or a schedule.
-    period, large_batch
-        q and B of the recursive estimators.
+    estimator
+        ``"sa"``, ``"sr-o"`` or ``"sr-e"``, as above.
+    alpha
+        Step size, a number or a schedule.
+    period
+        q, iterations from one large gradient to the next; ``"sa"`` has none.
+    large_batch
+        B, samples of that gradient, for ``"sr-o"``.
     rounds
-        K, rounds of mixing.
+        K, rounds of mixing, twice per iteration.
 
     Examples
     --------
@@ -98,11 +102,11 @@ class ProxGT:
             rounds=self.rounds,
         )
 
-    def init(self, x0: Tensor, problem: Any, network: Network) -> ProxGTState:
+    def init(self, x0: Tensor, problem: Problem, network: Network) -> ProxGTState:
         """Start at x0 with estimators and trackers at 0."""
         require_fit(x0, network)
-        if self.estimator == "sr-e":
-            require_methods("ProxGT", problem, "full_grad")
+        if self.estimator == "sr-e" and not has_full_gradient(problem):
+            raise lacking("ProxGT", problem, "full_grad")
         return ProxGTState(
             k=torch.tensor(0),
             x=x0.clone(),
@@ -112,7 +116,9 @@ class ProxGT:
             y=torch.zeros_like(x0),
         )
 
-    def step(self, state: ProxGTState, problem: Any, network: Network) -> ProxGTState:
+    def step(
+        self, state: ProxGTState, problem: Problem, network: Network
+    ) -> ProxGTState:
         """Make the next iterate."""
         s, k = state, state.k + 1
         alpha = scheduled(self.alpha)(k)
@@ -135,18 +141,29 @@ class ProxGT:
             return Cost(sent, sent, gradients=1, batch="shard")
         return Cost(sent, sent, gradients=1, batch=self.large_batch)
 
-    def _estimate(self, s: ProxGTState, k: Tensor, problem: Any) -> Any:
+    def _estimate(self, s: ProxGTState, k: Tensor, problem: Problem) -> Any:
         if self.estimator == "sa":
             return problem.grad(s.x, problem.sample(k))
         if not self._refreshes(k):
             g, g_old = grad_pair(problem, s.x, s.x_old, problem.sample(k))
             return s.v + g - g_old
         if self.estimator == "sr-e":
-            return problem.full_grad(s.x)
+            return full_gradient("ProxGT", problem, s.x)
         return problem.grad(s.x, problem.sample(k, size=self.large_batch))
 
     def at(self, k: int) -> "ProxGT":
-        """The method that does at every iteration what this one does at iteration k."""
+        """Return the method that does at every k what this one does at iteration k.
+
+        Parameters
+        ----------
+        k
+            An iteration, from 1.
+
+        Examples
+        --------
+        >>> ProxGT("sr-o", period=4).at(5).period
+        1
+        """
         if self.estimator == "sa":
             return self
         return replace(self, period=1 if self._refreshes(k) else NEVER)

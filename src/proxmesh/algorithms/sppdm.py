@@ -49,14 +49,24 @@ class SPPDM:
 
     Parameters
     ----------
-    alpha, c, kappa, gamma, beta
-        Dual step, penalty, weight of the center, inverse primal step, speed of the
-        center.
+    alpha
+        Step of the duals p.
+    c
+        Penalty on the disagreement between neighbors.
+    kappa
+        Weight of the proximal center z; 0 leaves it out.
+    gamma
+        Inverse of the primal step, the network and the center aside.
+    beta
+        How fast the center follows x: 0 keeps it where it starts, 1 puts it at x.
     momentum
-        ``"nesterov"``, or a constant extrapolation weight in 0 .. 1.
+        ``"nesterov"`` for the sequence theta_k, or a constant weight in 0 .. 1 of the
+        extrapolation.
 
     Examples
     --------
+    >>> SPPDM(momentum=0.9).cost(1)
+    Cost(vectors=1, rounds=1, gradients=1, batch=None)
     >>> SPPDM(momentum="heavy")
     Traceback (most recent call last):
     proxmesh.errors.InputError: SPPDM: `momentum` must be "nesterov" or a number ...

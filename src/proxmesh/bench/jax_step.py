@@ -31,14 +31,14 @@ def jax_run(task: Task) -> Callable[[int], dict[str, np.ndarray]]:
     sizes = np.cumsum(problem.layout.sizes)[:-1].tolist()
     shapes = [tuple(shape) for shape in problem.layout.shapes]
     all_rows = torch.arange(problem.num_samples)[None]
-    samples = problem._samples.take(all_rows)
+    samples = problem.local_shards.samples.take(all_rows)
     data = jnp.asarray(samples.inputs[0][0].numpy())
     labels = jnp.asarray(samples.targets[0].numpy())
     laplacian = jnp.asarray(task.world.laplacian.numpy())
     degree = jnp.asarray(task.world.degree.numpy())
     start = int(state.k)
     drawn = [
-        problem._sampler.indices(start + 1 + i, problem.batch_size)
+        problem.local_shards.sampler.indices(start + 1 + i, problem.batch_size)
         for i in range(SCANNED)
     ]
     indices = jnp.asarray(torch.stack(drawn).numpy().astype(np.int32))

@@ -64,7 +64,7 @@ def convolutional_step(effort: Effort) -> Measurement:
                 _pair(task, way, paired)
             )
     times = in_turns(columns, effort)
-    chosen = task.problem.stacked.way + (", paired" if task.problem.paired else "")
+    chosen = task.problem.way + (", paired" if task.problem.paired else "")
     return Measurement(
         "lenet",
         "LeNet, 8 agents on random_8, batch 32",
@@ -96,9 +96,9 @@ def _columns(task: Task) -> dict[str, Callable[[int], float]]:
 
 
 def _pair(task: Task, way: str, paired: bool) -> Callable[[], object]:
-    problem = task.problem.in_way(way, paired)  # type: ignore[arg-type]
+    gradients = task.problem.ways.by(way, paired)  # type: ignore[arg-type]
     x, batch = task.state.x, task.problem.sample(7)
-    return lambda: problem.grad_pair(x, x, batch)
+    return lambda: gradients.grad_pair(x, x, batch)
 
 
 def _products(task: Task) -> Callable[[], object]:

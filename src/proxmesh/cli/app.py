@@ -89,9 +89,9 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 def _leave(code: int) -> NoReturn:
     """Exit; with other ranks about, past MPI's finalizer, which would wait for them."""
     if launched().size > 1 and "proxmesh.network" in sys.modules:
-        from proxmesh.network.exits import leave
+        from proxmesh.network.exits import end_process
 
-        leave(code)
+        end_process(code)
     sys.exit(code)
 
 

@@ -12,10 +12,9 @@ from proxmesh.cli.options import TaskOptions, describes_a_task
 from proxmesh.errors import InputError
 
 if TYPE_CHECKING:
-    from proxmesh.runs.build import Job
     from proxmesh.theory import Certificate
 
-__all__ = ["check", "print_verdict", "verdict_of"]
+__all__ = ["check", "print_verdict"]
 
 COLORS = {"stable": "green", "unstable": "red", "not certified": "yellow"}
 EXIT_CODES = {"stable": 0, "not certified": 0, "unstable": 4}
@@ -37,7 +36,7 @@ def check(
 ) -> int:
     """Certify constants on a graph before a run: stable, unstable, not certified."""
     show_notices()
-    from proxmesh.runs.build import assemble, build_algorithm, build_graph
+    from proxmesh.runs.build import build, build_algorithm, build_graph
     from proxmesh.theory import certify
 
     config = task.config({"algorithm.name": algorithm})
@@ -56,30 +55,19 @@ def check(
             "measured."
         )
     else:
-        job = assemble(config).settled(always=True)
-        certificate = verdict_of(job)
+        run = build(config).prepare()
+        certificate = run.certificate()
         if certificate is None:
             raise InputError(
                 f"`proxmesh check` knows HSM-ADMM, got `{config.algorithm.name}`, "
                 "which has no certificate."
             )
-        found, measured = certificate, str(job.found)
+        found, measured = certificate, str(run.settled)
     if as_json:
         console.print_json(json.dumps(_finite(dataclasses.asdict(found))))
     else:
         _print(found, measured)
     return EXIT_CODES[found.verdict]
-
-
-def verdict_of(job: "Job") -> "Certificate | None":
-    """The certificate of a settled job whose losses were measured; all ranks call."""
-    from proxmesh.theory import certify
-
-    if job.found is None or job.found.smoothness is None:
-        return None
-    upper, lower = job.found.smoothness.gathered(job.world)
-    steps = job.config["run"]["steps"]
-    return certify(job.algorithm, job.graph, upper, curvature=lower, steps=steps)
 
 
 def _print(found: "Certificate", measured: str) -> None:
@@ -111,13 +99,18 @@ def _print(found: "Certificate", measured: str) -> None:
     print_verdict(found)
 
 
-def print_verdict(found: "Certificate") -> None:
-    """The certificate in one line, its verdict in color."""
+def print_verdict(found: "Certificate", verbose: bool = True) -> None:
+    """The certificate in one line, its first words in color.
+
+    Without `verbose` the line is about the steps alone: the losses of every neural
+    network curve down somewhere, which certifies nothing and harms nothing.
+    """
     from rich.text import Text
 
-    line = Text(str(found))
-    line.stylize(COLORS[found.verdict], 0, len(found.verdict))
-    console.print(line)
+    text = str(found) if verbose else found.line
+    verdict, _, rest = text.partition(":")
+    short = "stable" if verdict.startswith("stable") else found.verdict
+    console.print(Text.assemble((verdict, COLORS[short]), ":", rest))
 
 
 def _finite(tree: dict[str, object]) -> dict[str, object]:

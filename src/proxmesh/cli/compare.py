@@ -12,7 +12,7 @@ from proxmesh.errors import InputError, unknown
 
 if TYPE_CHECKING:
     from proxmesh.report.runs import Run
-    from proxmesh.runs.build import Job
+    from proxmesh.runs.build import Built
     from proxmesh.runs.presets import Parameters
 
 __all__ = ["compare", "print_table", "write_report"]
@@ -65,7 +65,7 @@ def compare(
     from proxmesh.algorithms import ALGORITHMS
     from proxmesh.cli.pool_progress import watched
     from proxmesh.report.runs import read_runs
-    from proxmesh.runs.build import assemble
+    from proxmesh.runs.build import build
     from proxmesh.runs.compare import planned, single_threaded
 
     base = task.config(leave_out=_is_for_a_method)
@@ -74,7 +74,7 @@ def compare(
             "`algorithm` is one method's section. Name methods with `--algorithms`, "
             "set their values with `--set METHOD.KEY=VALUE` or `--params`."
         )
-    first = assemble(single_threaded(base))  # finds what is wrong before anything runs
+    first = build(single_threaded(base))  # finds what is wrong before anything runs
     parameters = _parameters(params, first)
     wanted = method_names(algorithms, PAPER)
     for label in wanted:
@@ -84,7 +84,7 @@ def compare(
     folder = Path(out) if out else Path("comparisons") / _name(first, gradients)
     require_folder(folder)
     plan = planned(
-        first.config,
+        first.tree(),
         wanted,
         range(base.seed, base.seed + (seeds or SEEDS)),
         parameters,
@@ -187,20 +187,20 @@ def _with_assignments(
     return changed(parameters, methods) if methods else parameters
 
 
-def _parameters(name: str | None, first: "Job") -> "Parameters":
+def _parameters(name: str | None, first: "Built") -> "Parameters":
     from proxmesh.runs.presets import DEFAULTS, load_parameters, preset_for
 
     if name is None:
-        return preset_for(first.config) or DEFAULTS
+        return preset_for(first.tree()) or DEFAULTS
     return load_parameters(name)
 
 
-def _announce(first: "Job", parameters: "Parameters", wanted: list[str]) -> None:
+def _announce(first: "Built", parameters: "Parameters", wanted: list[str]) -> None:
     console.print(f"[bold]{_title(first)}[/]")
     date = parameters.tuned.get("date")
     tuned = f", tuned {date}" if date else ""
     console.print(f"constants: {escape(parameters.source)}{tuned}")
-    for difference in parameters.differences(first.config):
+    for difference in parameters.differences(first.tree()):
         console.print(
             f"[yellow]note:[/] {escape(f'{parameters.source}: {difference}')}"
         )
@@ -209,8 +209,8 @@ def _announce(first: "Job", parameters: "Parameters", wanted: list[str]) -> None
         console.print(f"with their defaults: {', '.join(missing)}")
 
 
-def _title(first: "Job") -> str:
-    config = first.config
+def _title(first: "Built") -> str:
+    config = first.tree()
     return (
         f"{Path(config['data']['name']).stem}, {config['model']['name']}, "
         f"{config['graph']['name']} of {first.graph.n} agents, batch "
@@ -218,8 +218,8 @@ def _title(first: "Job") -> str:
     )
 
 
-def _name(first: "Job", gradients: int | None) -> str:
-    config = first.config
+def _name(first: "Built", gradients: int | None) -> str:
+    config = first.tree()
     parts = [
         Path(config["data"]["name"]).stem,
         config["model"]["name"],

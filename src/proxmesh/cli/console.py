@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from proxmesh.errors import InputError, Notice
+from proxmesh.errors import Notice
 from proxmesh.launchers import launched
 
 __all__ = [
@@ -70,17 +70,9 @@ def print_wide(table: Any) -> None:
 
 def require_folder(path: Path) -> None:
     """Refuse a folder for results that cannot be one, before anything is computed."""
-    from proxmesh.solver.result import RunFolder
+    from proxmesh.solver.folder import RunFolder
 
-    held = [name for name in RunFolder.HOLDS_A_RUN if (path / name).exists()]
-    if held:
-        raise InputError(
-            f"folder `{path}` is that of a single run ({', '.join(held)}). Choose "
-            "another."
-        )
-    existing = next(p for p in (path, *path.absolute().parents) if p.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK):
-        raise InputError(f"folder `{path}` cannot be written. Choose another.")
+    RunFolder(path).require_collection()
 
 
 def show_notices() -> None:

@@ -1,11 +1,14 @@
 """`proxmesh data`: list, fetch and verify data sets."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from proxmesh.cli.console import console
 from proxmesh.errors import unknown
+
+if TYPE_CHECKING:
+    from proxmesh.data.datasets import Entry
 
 __all__ = ["app"]
 
@@ -14,15 +17,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-SHAPES = {  # train + test samples, features, classes, where from
-    "a9a": ("32,561 + 16,281", "123", "2", "inside the package"),
-    "breast-cancer": ("426 + 143", "30", "2", "scikit-learn's copy"),
-    "digits": ("1,347 + 450", "64", "10", "scikit-learn's copy"),
-    "fashion-mnist": ("60,000 + 10,000", "28 x 28", "10", "folder, mirrors, apt"),
-    "mnist": ("60,000 + 10,000", "28 x 28", "10", "folder, mirrors, pip"),
-    "synthetic": ("any", "any", "any", "made from a seed"),
-}
 
 DataDir = Annotated[
     str | None, typer.Option(help="Folder to look in first, before PROXMESH_DATA.")
@@ -34,13 +28,15 @@ def list_() -> None:
     """List the data sets that have a name."""
     from rich.table import Table
 
+    from proxmesh.data.datasets import DATASETS
+
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("name", "samples", "features", "classes", "comes from"):
         table.add_column(column)
-    for name, facts in SHAPES.items():
-        table.add_row(name, *facts)
+    for name, entry in sorted(DATASETS.items()):
+        table.add_row(name, entry.samples, entry.features, entry.classes, entry.source)
     console.print(table)
-    console.print("Own files: --dataset FILE with .npz, .csv or LIBSVM.")
+    console.print("Your own file: --dataset FILE (.npz, .csv or LIBSVM).")
 
 
 @app.command()
@@ -48,11 +44,11 @@ def fetch(name: str, data_dir: DataDir = None) -> None:
     """Get a data set now, so that later runs need no network."""
     from proxmesh.data import download
 
-    _require_name(name)
-    if name not in download.SOURCES:
-        console.print(f"{name}: nothing to fetch, {SHAPES[name][3]}")
+    entry = _entry(name)
+    if entry.download is None:
+        console.print(f"{name}: nothing to fetch, {entry.source}")
         return
-    download.images(name, data_dir)
+    download.images(entry.download, data_dir)
     console.print(f"{name}: here, all four files with their published sha256")
 
 
@@ -65,10 +61,13 @@ def verify(
     from proxmesh.data import datasets
 
     for name in names or ["a9a"]:
-        _require_name(name)
+        _entry(name)
         console.print(f"{name}: {datasets.verify(name, data_dir)}")
 
 
-def _require_name(name: str) -> None:
-    if name not in SHAPES:
-        raise unknown("dataset", name, SHAPES)
+def _entry(name: str) -> "Entry":
+    from proxmesh.data.datasets import DATASETS
+
+    if name not in DATASETS:
+        raise unknown("dataset", name, DATASETS)
+    return DATASETS[name]

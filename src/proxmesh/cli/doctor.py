@@ -1,4 +1,4 @@
-"""`proxmesh doctor`: is this machine ready, or this set of machines."""
+"""`proxmesh doctor`: tell whether these machines are ready."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,7 +8,7 @@ from proxmesh.cli.console import console
 from proxmesh.launchers import launched
 
 if TYPE_CHECKING:
-    from proxmesh.doctor import Finding
+    from proxmesh.doctor import Diagnosis
 
 __all__ = ["doctor"]
 
@@ -17,27 +17,29 @@ MARKS = {"ok": "[green]ok[/]  ", "note": "[yellow]note[/]", "bad": "[red]bad[/] 
 
 def doctor(
     timeout: Annotated[
-        float, typer.Option(help="Seconds until a silent rank is lost.")
+        float, typer.Option(help="Seconds until a silent rank counts as lost.")
     ] = 60.0,
 ) -> int:
-    """Check MPI, gloo, names, ports, threads; under a launcher, all ranks together."""
+    """Check MPI, gloo, names, ports, threads; under a launcher, compare all ranks."""
     from proxmesh.doctor import examine, examine_together
 
     launch = launched()
     if launch.size > 1:
-        findings = examine_together(launch.engine, timeout)
+        diagnoses = examine_together(launch.engine, timeout)
         if launch.rank == 0:
-            for finding in findings:
-                _print(finding)
+            for diagnosis in diagnoses:
+                _print(diagnosis)
     else:
-        findings = []
-        for finding in examine():
-            _print(finding)
-            findings.append(finding)
-    return 2 if any(finding.state == "bad" for finding in findings) else 0
+        diagnoses = []
+        for diagnosis in examine():
+            _print(diagnosis)
+            diagnoses.append(diagnosis)
+    return 2 if any(diagnosis.state == "bad" for diagnosis in diagnoses) else 0
 
 
-def _print(finding: "Finding") -> None:
-    console.print(f"{MARKS[finding.state]} {finding.name + ':':<13}{finding.found}")
-    if finding.remedy:
-        console.print(f"     {'':<13}{finding.remedy}")
+def _print(diagnosis: "Diagnosis") -> None:
+    console.print(
+        f"{MARKS[diagnosis.state]} {diagnosis.name + ':':<13}{diagnosis.found}"
+    )
+    if diagnosis.remedy:
+        console.print(f"     {'':<13}{diagnosis.remedy}")

@@ -28,13 +28,13 @@ def graph(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False,
 ) -> None:
-    """Describe and draw a topology; without a name, list them."""
+    """Describe and draw a topology; without a name, list all topologies."""
     from proxmesh.graphs import CONSTRUCTORS
     from proxmesh.runs.build import build_graph
     from proxmesh.runs.config import load_config
 
     if name and graph and name != graph:
-        raise InputError(f"`{name}` and `--graph {graph}` differ. Give one of them.")
+        raise InputError(f"`{name}` and `--graph {graph}` differ. Give only one.")
     chosen = name or graph
     if chosen is None and not (agents or set or out):
         for known, build in sorted(CONSTRUCTORS.items()):

@@ -85,10 +85,10 @@ def _made(
     """Make the runs of a comparison that are not there, and read them all."""
     from proxmesh.cli.pool_progress import watched
     from proxmesh.report.runs import read_runs
-    from proxmesh.runs.build import assemble
+    from proxmesh.runs.build import build
     from proxmesh.runs.compare import planned, single_threaded
 
-    task = assemble(single_threaded(comparison.config(scale, data_dir))).config
+    task = build(single_threaded(comparison.config(scale, data_dir))).tree()
     plan = planned(
         task,
         comparison.labels,
@@ -112,10 +112,11 @@ def _write_configs(
     import tomli_w
 
     from proxmesh.report.tables import last_rows
-    from proxmesh.runs.config import without_empty
+    from proxmesh.solver.folder import without_empty
 
     folder.mkdir(exist_ok=True)
-    task = comparison.config(scale).model_dump(exclude={"algorithm"})
+    task = comparison.config(scale).tree()
+    del task["algorithm"]
     parameters = comparison.parameters()
     methods = {label: parameters.section(label) for label in comparison.labels}
     for section in methods.values():

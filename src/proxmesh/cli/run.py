@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from proxmesh.cli.check import print_verdict, verdict_of
+from proxmesh.cli.check import print_verdict
 from proxmesh.cli.console import console, show_notices, warn
 from proxmesh.cli.options import TaskOptions, describes_a_task
 from proxmesh.errors import InputError
 from proxmesh.launchers import launched
 
 if TYPE_CHECKING:
-    from proxmesh.runs.build import Job
-    from proxmesh.solver.result import Result
+    from proxmesh.runs.build import Built
+    from proxmesh.solver import Result, Run
     from proxmesh.theory import Certificate
 
 __all__ = ["run"]
@@ -43,6 +43,9 @@ def run(
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse constants that are unstable.")
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Print the whole certificate.")
+    ] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Print the folder only.")
     ] = False,
@@ -52,9 +55,8 @@ def run(
 ) -> int:
     """Train with one method; all defaults work."""
     show_notices()
-    from proxmesh.runs.build import assemble
-    from proxmesh.solver.prepare import telling
-    from proxmesh.solver.result import RunFolder
+    from proxmesh.runs.build import build
+    from proxmesh.solver.failures import announcing_failure
 
     config = task.config({"algorithm.name": algorithm})
     launch = launched()
@@ -63,57 +65,50 @@ def run(
             f"`--engine simulated` runs in one process, but {launch.launcher} started "
             f"{launch.size}. Start it alone, or use `--engine {launch.engine}`."
         )
-    job = assemble(config)
-    with telling(job.world):
-        if out and job.world.is_root:
-            RunFolder.require_free(Path(out), force)
-        job = job.settled(always=strict or not (quiet or as_json))
-        verdict = verdict_of(job)
+    built = build(config)
+    world = built.world
+    silent = quiet or as_json
+    folder = Path(world.share({"folder": out or str(_new_folder(built))})["folder"])
+    prepared = built.prepare(folder, force)
+    with announcing_failure(world):
+        verdict = prepared.certificate() if strict or not silent else None
         if strict and verdict is not None and verdict.verdict == "unstable":
             raise InputError(f"`--strict`: {verdict}")
-    folder = Path(job.world.share({"folder": out or str(_new_folder(job))})["folder"])
-    silent = quiet or as_json or not job.world.is_root
-    if not silent:
-        _announce(job, verdict)
-    return _carried_out(job, folder, force, quiet=quiet, as_json=as_json)
+    if not silent and world.is_root:
+        _announce(built, prepared, verdict, verbose)
+    return _carried_out(built, prepared, quiet=quiet, as_json=as_json)
 
 
-def _announce(job: "Job", verdict: "Certificate | None") -> None:
+def _announce(
+    built: "Built", prepared: "Run", verdict: "Certificate | None", verbose: bool
+) -> None:
     """What is run, by whom, with which constants, and whether it can go well."""
-    world = job.world
-    console.print(f"[bold]{_title(job)}[/]")
-    if hasattr(world, "placement"):
-        ranks = len(world.placement.blocks)
-        console.print(f"engine {world.engine}, {ranks} ranks: {world.placement}")
-    if verdict is not None:
-        if job.found is not None and job.found.automatic:
-            console.print(f"found {job.found}", highlight=False)
-        print_verdict(verdict)
-    if verdict is not None and verdict.verdict == "unstable":
-        warn(f"this run is likely to diverge. {verdict.remedy}")
+    console.print(f"[bold]{_title(built)}[/]")
+    where = built.world.describe()
+    if where:
+        console.print(where)
+    if verdict is None:
+        return
+    if prepared.settled.automatic:
+        console.print(f"found {prepared.settled}", highlight=False)
+    print_verdict(verdict, verbose)
+    if verdict.verdict == "unstable":
+        warn("this run is likely to diverge.")
 
 
-def _carried_out(
-    job: "Job", folder: Path, force: bool, *, quiet: bool, as_json: bool
-) -> int:
+def _carried_out(built: "Built", prepared: "Run", *, quiet: bool, as_json: bool) -> int:
     from proxmesh.cli.progress import progress
 
-    world = job.world
-    console.quiet = not world.is_root
-    title = _title(job)
-    silent = quiet or as_json or not world.is_root
+    is_root, folder = built.world.is_root, prepared.hooks.out
+    assert folder is not None
+    console.quiet = not is_root
     received: list[int] = []
     _stop_at_sigterm(received)
-    with progress(job.config["run"]["steps"], silent) as observer:
-        result = job.run(folder, force, observer)
-    if world.is_root and (folder / "history.csv").exists() and len(result.history) > 1:
-        from proxmesh.report.figures import draw_run  # matplotlib: not before the run
-
-        draw_run(folder, title)
-        if (folder / "theory.csv").exists():
-            from proxmesh.report.theory import draw_theory
-
-            draw_theory(folder, title)
+    silent = quiet or as_json or not is_root
+    with progress(prepared.settings.steps, silent) as observer:
+        result = prepared.go(observer)
+    if is_root:
+        _draw(folder, _title(built))
     if as_json:
         console.print_json(json.dumps({**result.summary(), "folder": str(folder)}))
     elif quiet:
@@ -121,6 +116,19 @@ def _carried_out(
     else:
         _print_summary(result, folder)
     return 128 + received[0] if received else EXIT_CODES[result.outcome]
+
+
+def _draw(folder: Path, title: str) -> None:
+    """Draw what the folder holds."""
+    from proxmesh.report.figures import draw_run  # matplotlib: not before the run
+    from proxmesh.report.theory import draw_theory
+    from proxmesh.solver.folder import RunFolder
+
+    files = RunFolder(folder)
+    if files.is_begun() and len(files.history()) > 1:
+        draw_run(folder, title)
+    if files.theory() is not None:
+        draw_theory(folder, title)
 
 
 def _stop_at_sigterm(received: list[int]) -> None:
@@ -134,12 +142,12 @@ def _stop_at_sigterm(received: list[int]) -> None:
     signal.signal(signal.SIGTERM, stop)
 
 
-def _new_folder(job: "Job") -> Path:
-    config = job.config
-    data = Path(config["data"]["name"]).stem
-    graph = f"{Path(config['graph']['name']).stem}{job.graph.n}"
+def _new_folder(built: "Built") -> Path:
+    config = built.config
+    data = Path(built.data_name).stem
+    graph = f"{Path(config.graph.name).stem}{built.graph.n}"
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    base = Path("runs") / f"{stamp}-{config['algorithm']['name']}-{data}-{graph}"
+    base = Path("runs") / f"{stamp}-{config.algorithm.name}-{data}-{graph}"
     folder, count = base, 1
     while folder.exists():  # two runs started in the same second
         count += 1
@@ -147,13 +155,13 @@ def _new_folder(job: "Job") -> Path:
     return folder
 
 
-def _title(job: "Job") -> str:
-    config = job.config
+def _title(built: "Built") -> str:
+    config = built.config
     return (
-        f"{config['algorithm']['name']} on {Path(config['data']['name']).stem}: "
-        f"{config['model']['name']} with {job.problem.layout.p:,} parameters, "
-        f"{config['graph']['name']} of {job.graph.n} agents, "
-        f"batch {config['run']['batch']}, seed {config['seed']}"
+        f"{config.algorithm.name} on {Path(built.data_name).stem}: "
+        f"{built.model} with {built.problem.layout.p:,} parameters, "
+        f"{config.graph.name} of {built.graph.n} agents, "
+        f"batch {config.run.batch}, seed {config.seed}"
     )
 
 
@@ -182,7 +190,7 @@ def _print_summary(result: "Result", folder: Path) -> None:
     if final:
         console.print(
             f"{final['gradients']:,.0f} gradients and {final['vectors_sent']:,.0f} "
-            f"vectors an agent, {final['bytes_sent'] / 1e6:,.1f} MB on all edges, "
+            f"vectors per agent, {final['bytes_sent'] / 1e6:,.1f} MB on all edges, "
             f"{final['seconds']:.1f} s of computing"
         )
     if result.monitor is not None:

@@ -56,7 +56,7 @@ def tune(
     """Search hyperparameters with an equal budget; `compare --params` reads them."""
     show_notices()
     from proxmesh.cli.pool_progress import watched
-    from proxmesh.runs.build import assemble
+    from proxmesh.runs.build import build
     from proxmesh.runs.compare import single_threaded
     from proxmesh.runs.config import with_defaults
     from proxmesh.runs.spaces import load_spaces
@@ -78,13 +78,13 @@ def tune(
     pays = gradients or GRADIENTS_A_STEP * base.run.steps * base.run.batch
     budget = Budget(trials, pays, objective, sampler)  # type: ignore[arg-type]
     spaces = load_spaces(space)
-    first = assemble(single_threaded(base))
+    first = build(single_threaded(base))
     folder = Path(out)
     require_folder(folder)
     shard = first.problem.num_samples / first.graph.n
-    run = {**first.config["run"], "compile": base.run.compile}  # each trial decides
+    run = {**first.tree()["run"], "compile": base.run.compile}  # each trial decides
     made = searches(
-        {**first.config, "run": run},
+        {**first.tree(), "run": run},
         labels,
         spaces,
         budget,
@@ -105,7 +105,7 @@ def tune(
     watched(begun, jobs, quiet, and_then, total=total)
     trial_table(made).to_csv(folder / "trials.csv", index=False)
     file = folder / "params.toml"
-    write_parameters(file, made, first.config, _command())
+    write_parameters(file, made, first.tree(), _command())
     if quiet:
         console.print(str(file))
     else:

@@ -1,42 +1,53 @@
-"""One file of data for each agent: a process opens those of its own agents only."""
+"""One data file per agent: a process opens those of its own agents only."""
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from proxmesh.data import files
-from proxmesh.data.datasets import Dataset
+from proxmesh.data.dataset import Arrays, Dataset
 from proxmesh.errors import InputError
 
-__all__ = ["AgentData", "Extreme", "agent_files", "load_agents"]
+__all__ = ["AgentData", "LargestOfAll", "agent_files", "load_agents"]
 
 NAMED_BY_AGENT = re.compile(r"(?:agent|shard|client)?[-_]?(\d+)")
 SUFFIXES = (".npz", ".csv", ".libsvm", ".svm")
 
-Arrays = tuple[NDArray[Any], NDArray[Any]]
-Extreme = Callable[[int], int]
-"""The largest value over all agents of a number that each process finds."""
+LargestOfAll = Callable[[int], int]
+"""Returns the largest of the numbers that all processes call it with."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class AgentData:
-    """What lies here: the shards of some agents, and all of them as one data set."""
+    """The shards of this process's agents.
+
+    Parameters
+    ----------
+    shards
+        Inputs and targets, by agent.
+    dataset
+        What the agents share: the shape of a sample, the classes, the test set.
+    """
 
     shards: dict[int, tuple[torch.Tensor, torch.Tensor]]
     dataset: Dataset
 
 
 def agent_files(folder: str | Path) -> dict[int, Path]:
-    """The files of a folder that are named by an agent: `3.npz`, `agent-3.csv`, ...
+    """Return the files of a folder that are named by an agent: `3.npz`, `agent-3.csv`.
 
     Names are read, contents are not.
+
+    Parameters
+    ----------
+    folder
+        Where they lie.
     """
     path = Path(folder)
     if not path.is_dir():
@@ -49,7 +60,7 @@ def agent_files(folder: str | Path) -> dict[int, Path]:
         agent = int(match[1])
         if agent in found:
             raise InputError(
-                f"`{found[agent]}` and `{file}` are both of agent {agent}. Keep one."
+                f"`{found[agent]}` and `{file}` both belong to agent {agent}. Keep one."
             )
         found[agent] = file
     return found
@@ -58,21 +69,32 @@ def agent_files(folder: str | Path) -> dict[int, Path]:
 def load_agents(
     folder: str | Path,
     agents: Sequence[int],
-    largest: Extreme,
+    largest: LargestOfAll,
     *,
     label: str | None = None,
 ) -> AgentData:
     """Open these agents' files.
 
-    Labels are whole numbers. The smallest and largest of them and, for LIBSVM files,
-    the number of features must be known to all processes: three numbers, found by
-    `largest` before the run, and all that is told about the data.
+    Labels are whole numbers. All processes must know the smallest and largest of them,
+    whether 0 occurs and, for LIBSVM files, the number of features. These numbers, found
+    by `largest` before the run, are all that leaves the process.
+
+    Parameters
+    ----------
+    folder
+        Where the files lie; `test.npz`, `test.csv`, ... in it is the test set.
+    agents
+        Whose files to open.
+    largest
+        Called by all processes in the same order.
+    label
+        Name of the label column of a .csv; the last one if not given.
     """
     places = agent_files(folder)
     missing = [agent for agent in agents if agent not in places]
     if missing:
         raise InputError(
-            f"`{folder}` has no file of agent {missing[0]} (`agent-{missing[0]}.npz`, "
+            f"`{folder}` has no file for agent {missing[0]} (`agent-{missing[0]}.npz`, "
             "`.csv`, `.libsvm` or `.svm`), which this process holds."
         )
     parts = {agent: files.read(places[agent], label)[0] for agent in agents}
@@ -84,18 +106,18 @@ def load_agents(
         if labels.dtype.kind not in "buif":
             raise InputError(
                 f"`{places[agent]}`: the label `{labels[0]}` is not a whole number. "
-                "Encode labels as 0, 1, 2, ... for all agents alike."
+                "Encode labels as 0, 1, 2, ..., the same way for all agents."
             )
     low = -largest(-min(int(y.min()) for _, y in everything))
     high = largest(max(int(y.max()) for _, y in everything))
     zero = largest(int(any((y == 0).any() for _, y in everything)))
     signs = (low, high, zero) == (-1, 1, 0)  # LIBSVM's two classes: -1 and +1
-    # LIBSVM files leave out trailing zeros; all processes must ask, whatever they hold.
+    # LIBSVM files leave out trailing zeros; every process must ask, whatever it holds.
     sparse = any(places[agent].suffix not in {".npz", ".csv"} for agent in agents)
     width = largest(max(x.shape[1] for x, _ in everything) if sparse else 0)
     if high == low:
         raise InputError(
-            f"`{folder}`: all agents have one class only, `{low}`; a classifier needs "
+            f"`{folder}`: all agents have only one class, `{low}`; a classifier needs "
             "two or more."
         )
 

@@ -1,4 +1,4 @@
-"""Own data files: .npz, .csv and LIBSVM, with errors that name row and column."""
+"""Your own data files: .npz, .csv and LIBSVM, with errors that name row and column."""
 
 import csv
 import zipfile
@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from proxmesh.data.dataset import Arrays
 from proxmesh.errors import InputError
 
 __all__ = ["read", "with_same_width"]
-
-Arrays = tuple[NDArray[Any], NDArray[Any]]
 
 INPUT_KEYS = ("x", "X", "inputs", "features", "data", "x_train", "X_train")
 LABEL_KEYS = ("y", "Y", "targets", "labels", "target", "y_train", "Y_train")
@@ -25,9 +24,17 @@ TEST_KEYS = (
 
 
 def read(path: Path, label: str | None = None) -> tuple[Arrays, Arrays | None]:
-    """Return (inputs, labels), and the test part where the file holds one."""
+    """Return (inputs, labels), and the test part where the file holds one.
+
+    Parameters
+    ----------
+    path
+        By its ending .npz, .csv, or else LIBSVM.
+    label
+        Name of the label column of a .csv; the last one if not given.
+    """
     if path.is_dir():
-        raise InputError(f"dataset `{path}` is a folder. Name a file in it.")
+        raise InputError(f"dataset `{path}` is a folder. Give a file in it.")
     if not path.is_file():
         raise InputError(f"dataset `{path}` does not exist.")
     try:
@@ -43,7 +50,15 @@ def read(path: Path, label: str | None = None) -> tuple[Arrays, Arrays | None]:
 def with_same_width(
     file: str | Path, train: Arrays, test: Arrays
 ) -> tuple[Arrays, Arrays]:
-    """Pad the narrower of two tables: LIBSVM files leave out trailing zeros."""
+    """Pad the narrower of two tables: LIBSVM files leave out trailing zeros.
+
+    Parameters
+    ----------
+    file
+        Where they come from, for messages.
+    train, test
+        Inputs and labels.
+    """
     if train[0].shape[1:] == test[0].shape[1:]:
         return train, test
     flat = train[0].ndim == test[0].ndim == 2
@@ -63,7 +78,7 @@ def with_same_width(
 
 def _read_npz(path: Path) -> tuple[Arrays, Arrays | None]:
     if not zipfile.is_zipfile(path):
-        raise InputError(f"dataset `{path}` is not a plain .npz: no zip archive.")
+        raise InputError(f"dataset `{path}` is not a plain .npz: it is no zip archive.")
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = dict(archive)
@@ -147,7 +162,7 @@ def _csv_scan(path: Path) -> tuple[bool, list[int]]:
 
 
 def _is_number(text: str) -> bool:
-    """Whether a field is a number or a gap where one should be."""
+    """Whether a field is a number, or empty where one should be."""
     try:
         float(text or "nan")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Who holds which samples: splits of a training set over agents."""
+"""Who holds which samples: ways to split a training set over agents."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxmesh.checks import require_positive, require_whole
-from proxmesh.construct import call
+from proxmesh.construct import construct
 from proxmesh.errors import InputError, unknown
 
 __all__ = [
@@ -21,25 +21,64 @@ __all__ = [
 ]
 
 Index = NDArray[np.int64]
-REDRAWS = 100
+REDRAWS = 100  # of a Dirichlet split before giving up
 
 
 def contiguous(labels: Index, n: int, seed: int = 0) -> list[Index]:
     """Cut the rows in order into n blocks of floor(N / n), as the papers do.
 
     The last N mod n rows belong to nobody.
+
+    Parameters
+    ----------
+    labels
+        Of the training set, ``[N]``.
+    n
+        Number of agents.
+    seed
+        Has no effect: nothing is drawn.
+
+    Examples
+    --------
+    >>> contiguous(np.array([1, 0, 1, 0, 1]), 2)
+    [array([0, 1]), array([2, 3])]
     """
     del seed
     return _blocks(np.arange(len(labels)), n)
 
 
 def shuffled(labels: Index, n: int, seed: int = 0) -> list[Index]:
-    """Shuffle, then cut into n blocks of floor(N / n): IID agents."""
+    """Shuffle, then cut into n blocks of floor(N / n): IID agents.
+
+    Parameters
+    ----------
+    labels
+        Of the training set, ``[N]``.
+    n
+        Number of agents.
+    seed
+        Of the shuffle.
+    """
     return _blocks(np.random.default_rng(seed).permutation(len(labels)), n)
 
 
 def by_label(labels: Index, n: int, seed: int = 0) -> list[Index]:
-    """Sort by label, then cut: agents see one or two classes only."""
+    """Sort by label, then cut into n blocks: most agents see one or two classes only.
+
+    Parameters
+    ----------
+    labels
+        Of the training set, ``[N]``.
+    n
+        Number of agents.
+    seed
+        Has no effect: nothing is drawn.
+
+    Examples
+    --------
+    >>> by_label(np.array([1, 0, 1, 0]), 2)
+    [array([1, 3]), array([0, 2])]
+    """
     del seed
     return _blocks(np.argsort(labels, kind="stable"), n)
 
@@ -47,7 +86,18 @@ def by_label(labels: Index, n: int, seed: int = 0) -> list[Index]:
 def dirichlet(labels: Index, n: int, seed: int = 0, alpha: float = 0.5) -> list[Index]:
     """Share out each class by Dirichlet(alpha) proportions: small alpha, more skew.
 
-    Draws that leave an agent without samples are drawn again.
+    Draws that leave an agent without samples are repeated.
+
+    Parameters
+    ----------
+    labels
+        Of the training set, ``[N]``.
+    n
+        Number of agents.
+    seed
+        Of the draws.
+    alpha
+        Concentration: 0.1 leaves most agents a few classes, 100 is almost IID.
     """
     require_positive("split `dirichlet`", alpha=alpha)
     rng = np.random.default_rng(seed)
@@ -73,7 +123,24 @@ def dirichlet(labels: Index, n: int, seed: int = 0, alpha: float = 0.5) -> list[
 def unequal(
     labels: Index, n: int, seed: int = 0, sizes: Sequence[int] | None = None
 ) -> list[Index]:
-    """Cut shuffled rows into blocks of given sizes, or growing ones 1 : 2 : ... : n."""
+    """Cut shuffled rows into blocks of given sizes, or growing ones 1 : 2 : ... : n.
+
+    Parameters
+    ----------
+    labels
+        Of the training set, ``[N]``.
+    n
+        Number of agents.
+    seed
+        Of the shuffle.
+    sizes
+        Rows of each agent; what is left over belongs to nobody.
+
+    Examples
+    --------
+    >>> [len(rows) for rows in unequal(np.zeros(60), 3)]
+    [10, 20, 30]
+    """
     rows = np.random.default_rng(seed).permutation(len(labels))
     if sizes is None:
         ends = (np.arange(1, n + 1).cumsum() * len(rows)) // (n * (n + 1) // 2)
@@ -100,7 +167,18 @@ SPLITS: Mapping[str, Callable[..., list[Index]]] = {
 def partition(
     labels: Index, n: int, split: str = "contiguous", **options: Any
 ) -> list[Index]:
-    """Return the rows of each agent.
+    """Return the rows of each agent, by the name of the split.
+
+    Parameters
+    ----------
+    labels
+        Of the training set, ``[N]``.
+    n
+        Number of agents, at most N.
+    split
+        One of `SPLITS`.
+    options
+        Of the split: ``seed``, ``alpha`` for dirichlet, ``sizes`` for unequal.
 
     Examples
     --------
@@ -116,7 +194,7 @@ def partition(
         )
     require_whole(f"split `{split}`", 0, seed=options.get("seed"))
     require_whole(f"split `{split}`", 1, n=n)
-    shards = call(f"split `{split}`", SPLITS[split], options, labels, n)
+    shards = construct(f"split `{split}`", SPLITS[split], options, labels, n)
     for agent, shard in enumerate(shards):
         if not len(shard):
             raise InputError(

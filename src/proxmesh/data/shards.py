@@ -1,9 +1,9 @@
-"""The agents' training data, opened once, stacked, and kept small."""
+"""The agents' training data: opened once, concatenated, and stored compactly."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, final
+from typing import Any, Protocol, TypeAlias, final, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -11,24 +11,24 @@ from torch.utils.data import default_collate
 
 from proxmesh.errors import InputError
 
-__all__ = ["Samples", "Shard", "Shards", "Stored", "open_shard", "stacked"]
+__all__ = ["Samples", "Shard", "Shards", "Stored", "concatenate", "open_shard"]
 
 LARGE = 32 * 2**20  # bytes from which a tensor is worth packing
-LEVELS = 256  # of a byte
-FEW_ROWS = 500
-AT_ONCE = 4096
+LEVELS = 256  # different values of a byte
+FEW_ROWS = 500  # from which the values of a tensor are guessed
+AT_ONCE = 4096  # rows packed together
 
 Shard: TypeAlias = Any
 """(inputs, targets) or a map-style Dataset; inputs a tensor or a tuple of tensors."""
 
 Shards: TypeAlias = Sequence[Shard] | Mapping[int, Shard] | Callable[[int], Shard]
-"""One shard an agent: by position, by agent id, or opened when asked for."""
+"""One shard per agent: by position, by agent id, or opened when asked for."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Samples along dim 0: what the model takes, and what the loss compares with."""
+    """Samples along dim 0: inputs of the model and targets of the loss."""
 
     inputs: tuple[Tensor, ...]
     targets: Tensor
@@ -45,14 +45,14 @@ class Samples:
         return [self.at(slice(a, a + size)) for a in range(0, len(self), size)]
 
     def doubled(self) -> "Samples":
-        """Everything twice, one after the other."""
+        """Return all samples twice, one copy after the other."""
         return Samples(
             tuple(torch.cat([x, x]) for x in self.inputs),
             torch.cat([self.targets, self.targets]),
         )
 
     def cast(self, dtype: torch.dtype, device: torch.device) -> "Samples":
-        """Move, and give floating point tensors this precision."""
+        """Move to a device, and give floating point tensors this precision."""
 
         def moved(t: Tensor) -> Tensor:
             return t.to(device, dtype if t.is_floating_point() else t.dtype)
@@ -63,7 +63,7 @@ class Samples:
 @final
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A tensor of at most 256 different values, a byte an entry: images, mostly."""
+    """A tensor of at most 256 different values, one byte per entry: mostly images."""
 
     codes: Tensor  # uint8
     levels: Tensor  # the values, ascending
@@ -114,7 +114,7 @@ class Stored:
 
     @staticmethod
     def of(samples: Samples) -> "Stored":
-        """Store samples, packed where that is exact and saves much."""
+        """Store samples, packed where that is exact and worth it."""
         packed = tuple(Packed.of(x) or Plain(x) for x in samples.inputs)
         return Stored(packed, samples.targets)
 
@@ -133,7 +133,15 @@ class Stored:
 
 
 def open_shard(shard: Shard, who: str) -> Samples:
-    """Read one shard in any of the accepted forms and check it."""
+    """Read one shard in any of the accepted forms and check it.
+
+    Parameters
+    ----------
+    shard
+        See `Shard`.
+    who
+        Whose it is, for messages.
+    """
     if not isinstance(shard, tuple | list):
         shard = _collated(shard, who)
     if not isinstance(shard, tuple | list):
@@ -166,8 +174,8 @@ def open_shard(shard: Shard, who: str) -> Samples:
     return Samples(parts, targets)
 
 
-def stacked(samples: Sequence[Samples]) -> Samples:
-    """Lay shards one after another."""
+def concatenate(samples: Sequence[Samples]) -> Samples:
+    """Put shards one after another along dim 0."""
     first = samples[0]
     for other in samples[1:]:
         shapes = [x.shape[1:] for x in (*first.inputs, first.targets)]
@@ -185,8 +193,17 @@ def stacked(samples: Sequence[Samples]) -> Samples:
     )
 
 
+@runtime_checkable
+class _MapStyle(Protocol):
+    """What torch calls a map-style Dataset."""
+
+    def __getitem__(self, index: int) -> Any: ...
+
+    def __len__(self) -> int: ...
+
+
 def _collated(dataset: Any, who: str) -> Any:
-    if not (hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__")):
+    if not isinstance(dataset, _MapStyle):
         raise InputError(
             f"{who}: expected (inputs, targets) or a map-style Dataset, got "
             f"{type(dataset).__name__}."

@@ -1,4 +1,4 @@
-"""Matrices over agents times their rows: dense, or sparse where few agents meet."""
+"""Products and reductions over agents; matrices are sparse where few are neighbors."""
 
 import warnings
 from dataclasses import dataclass
@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from proxmesh.graphs import Matrix
+from proxmesh.types import Reduction
 
-__all__ = ["AgentMatrix", "SparseRows", "product", "to_tensor"]
+__all__ = ["AgentMatrix", "SparseRows", "product", "reduce_rows", "to_tensor"]
 
 
 @final
@@ -34,13 +35,13 @@ AgentMatrix: TypeAlias = Tensor | SparseRows
 def sparse_product(
     starts: Tensor, columns: Tensor, values: Tensor, x: Tensor
 ) -> Tensor:
-    """A sparse matrix times the rows of x.
+    """Multiply a sparse matrix with the rows of x.
 
-    An operation of its own, because torch can neither record nor compile one on its
-    sparse tensors.
+    A custom operation, because torch can neither record nor compile products of its
+    own sparse tensors.
     """
     with warnings.catch_warnings():
-        # torch calls its CSR layout beta at every first use; ours is tested.
+        # Torch warns at first use that its CSR layout is in beta; ours is tested.
         warnings.filterwarnings("ignore", message="Sparse CSR")
         size = (len(starts) - 1, len(x))
         matrix = torch.sparse_csr_tensor(
@@ -56,15 +57,24 @@ def _(starts: Tensor, columns: Tensor, values: Tensor, x: Tensor) -> Tensor:
 
 
 def product(matrix: AgentMatrix, x: Tensor) -> Tensor:
-    """The product over agents; several vectors of an agent may travel together."""
+    """Multiply over the agents, whose rows may hold several vectors: ``[n, m, p]``."""
     if x.ndim == 2:
         return matrix @ x
     found = matrix @ x.flatten(1)
     return found.view(len(found), *x.shape[1:])
 
 
+def reduce_rows(x: Tensor, op: Reduction) -> Tensor:
+    """Reduce over the agents in x, dropping dim 0."""
+    if op == "mean":
+        return x.mean(0)
+    if op == "sum":
+        return x.sum(0)
+    return x.amin(0) if op == "min" else x.amax(0)
+
+
 def to_tensor(matrix: Matrix, dtype: torch.dtype, device: torch.device) -> AgentMatrix:
-    """A matrix of a graph in the dtype and on the device of the rows."""
+    """Convert a matrix of a graph to the dtype and device of the rows."""
     if isinstance(matrix, np.ndarray):
         return torch.from_numpy(matrix).to(device=device, dtype=dtype)
     return SparseRows(

@@ -1,7 +1,7 @@
-"""Agents in blocks on ranks: what the engines `mpi` and `torch` share.
+"""Blocks of agents on ranks: what the engines `mpi` and `torch` share.
 
-Edges inside a rank cost no message. Between two ranks one message per direction and
-exchange carries each row that is needed there once, however many edges want it.
+Edges inside a rank cost no message. Between two ranks, an exchange sends one
+message per direction, which carries each row once, however many edges need it.
 """
 
 import json
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from proxmesh.errors import InputError
 from proxmesh.graphs import Matrix
-from proxmesh.network.agent_matrix import AgentMatrix, product, to_tensor
+from proxmesh.network.agent_matrix import AgentMatrix, product, reduce_rows, to_tensor
 from proxmesh.network.handshake import agree
 from proxmesh.network.placement import Placement
 from proxmesh.network.timeouts import Watch
@@ -30,9 +30,9 @@ __all__ = ["BlockExchange", "BlockWorld"]
 @final
 @dataclass(slots=True)
 class Buffers:
-    """Where one exchange packs and receives; two in flight never share them."""
+    """Memory of one exchange; two exchanges in flight never share it."""
 
-    packed: Tensor | None  # rows for all peers, where they do not lie together in x
+    packed: Tensor | None  # rows for all peers that are not contiguous in x
     received: Tensor  # rows of other ranks' agents, [ghosts, width]
 
 
@@ -40,7 +40,7 @@ class Buffers:
 class BlockExchange:
     """Rows on their way between ranks; the first read waits for them.
 
-    As in the simulated engine both products are taken of differences to one row, here
+    As in the simulated engine, both products are taken of differences to one row, here
     the first of this rank: L annihilates a common shift and W keeps it.
     """
 
@@ -72,8 +72,9 @@ class BlockExchange:
             )
         reference = self._x[:1]
         parts = []
-        if len(self._x) > 1:  # else it is the reference itself
-            parts.append(product(matrix.own, self._x - reference))  # before we wait
+        if len(self._x) > 1:  # a single row is the reference itself
+            # Taken first, while the rows of the others are still on their way.
+            parts.append(product(matrix.own, self._x - reference))
         if matrix.others is not None:
             parts.append(product(matrix.others, self._ghosts.rows(reference)))
         return parts[0] if len(parts) == 1 else parts[0] + parts[1]
@@ -92,7 +93,7 @@ class Ghosts:
         self._rows: Tensor | None = None
 
     def rows(self, reference: Tensor) -> Tensor:
-        """What has arrived, less the reference; the buffer is ours until we go."""
+        """What has arrived, minus the reference; computed in the receive buffer."""
         self.arrive()
         if self._rows is None:
             shape = (-1, *reference.shape[1:])
@@ -101,7 +102,7 @@ class Ghosts:
         return self._rows
 
     def arrive(self) -> Buffers:
-        """Wait until nothing is under way; the buffers may then be used again."""
+        """Wait until all has arrived; the buffers may then be used again."""
         if self._pending is not None:
             self._watch.wait(self._pending)
             self._pending = None
@@ -137,7 +138,17 @@ class SplitMatrix:
 
 @final
 class BlockWorld:
-    """A `World` of which this process holds one block of agents."""
+    """A `World` of which this process holds one block of agents.
+
+    Parameters
+    ----------
+    placement
+        Which rank holds which agents.
+    watch
+        The other ranks.
+    dtype, device
+        Of the exchanged rows.
+    """
 
     def __init__(
         self,
@@ -152,6 +163,7 @@ class BlockWorld:
         self.placement = placement
         self.watch = watch
         self.engine = transport.name
+        self.distributed = True
         self.n = graph.n
         self.agents = placement.blocks[rank]
         self.is_root = rank == 0
@@ -164,7 +176,7 @@ class BlockWorld:
         peers = placement.peers(rank)
         index = {agent: i for i, agent in enumerate(self.agents)}
         self._sent = [
-            _chosen([index[a] for a in placement.sent(rank, peer)], self._wire)
+            _selection([index[a] for a in placement.sent(rank, peer)], self._wire)
             for peer in peers
         ]
         self._received = [len(placement.sent(peer, rank)) for peer in peers]
@@ -175,7 +187,7 @@ class BlockWorld:
         self.mixing = SplitMatrix.of(graph.mixing, self.agents, ghosts, self.degree)
         self.link = transport.link(peers)
         self._free: dict[tuple[int, torch.dtype], list[Buffers]] = {}
-        self._left: list[tuple[tuple[int, torch.dtype], Ghosts]] = []
+        self._dropped: list[tuple[tuple[int, torch.dtype], Ghosts]] = []
 
     @property
     def mixing_lambda(self) -> float:
@@ -197,21 +209,19 @@ class BlockWorld:
             places = torch.split(buffers.received, self._received)
             pending = self.link.start(self._packed(rows, buffers), places)
         ghosts = Ghosts(self.watch, pending, buffers)
-        weakref.finalize(exchange, self._left.append, (kind, ghosts)).atexit = False
+        weakref.finalize(exchange, self._dropped.append, (kind, ghosts)).atexit = False
         return ghosts
 
     def reduce(self, x: Tensor, op: Reduction) -> Tensor:
         """Reduce over our rows, then over the ranks."""
-        if op in {"mean", "sum"}:
-            total = self.watch.reduced(x.sum(0).to(self._wire), "sum")
-            total = total / self.n if op == "mean" else total
-            return total.to(x.device)
-        local = x.amin(0) if op == "min" else x.amax(0)
-        return self.watch.reduced(local.to(self._wire), op).to(x.device)
+        if op == "mean":
+            return self.reduce(x, "sum") / self.n
+        local = reduce_rows(x, op).to(self._wire)
+        return self.watch.reduce(local, op).to(x.device)
 
     def share(self, numbers: Mapping[str, Any]) -> dict[str, Any]:
         """The root's numbers and words, to the last digit."""
-        words = self.watch.gathered(json.dumps(numbers) if self.is_root else "")
+        words = self.watch.gather(json.dumps(numbers) if self.is_root else "")
         shared: dict[str, Any] = json.loads(words[0])
         return shared
 
@@ -219,12 +229,17 @@ class BlockWorld:
         """Refuse to start when a rank was started with other facts."""
         agree(self.watch, facts)
 
-    def farewell(self, reason: str) -> None:
-        """Tell the other ranks why this one goes."""
-        self.watch.farewell(reason)
+    def announce_exit(self, reason: str) -> None:
+        """Tell the other ranks why this one stops."""
+        self.watch.announce_exit(reason)
+
+    def describe(self) -> str:
+        """Engine, ranks, and which agents live on which."""
+        ranks = len(self.placement.blocks)
+        return f"engine {self.engine}, {ranks} ranks: {self.placement}"
 
     def _packed(self, rows: Tensor, buffers: Buffers) -> list[Tensor]:
-        """One tensor for each peer: a part of x itself, or a copy of scattered rows."""
+        """One tensor per peer: a part of x itself, or a copy of scattered rows."""
         sizes = [len(part) for part in self._sent if isinstance(part, Tensor)]
         if sizes and buffers.packed is None:
             buffers.packed = rows.new_empty(sum(sizes), rows.shape[1])
@@ -247,20 +262,20 @@ class BlockWorld:
         return Buffers(None, torch.empty(shape, dtype=dtype, device=self._wire))
 
     def _collect(self) -> None:
-        """Take back the buffers of exchanges that nobody holds any more."""
-        while self._left:
-            kind, ghosts = self._left.pop()
+        """Take back the buffers of exchanges that nobody holds anymore."""
+        while self._dropped:
+            kind, ghosts = self._dropped.pop()
             self._free.setdefault(kind, []).append(ghosts.arrive())
 
 
-def _chosen(rows: list[int], device: torch.device) -> slice | Tensor:
-    """Rows to send; where they lie together they need no copy."""
-    together = rows[-1] - rows[0] + 1 == len(rows)
-    if together:
+def _selection(rows: list[int], device: torch.device) -> slice | Tensor:
+    """Select rows to send; contiguous ones need no copy."""
+    contiguous = rows[-1] - rows[0] + 1 == len(rows)
+    if contiguous:
         return slice(rows[0], rows[-1] + 1)
     return torch.tensor(rows, device=device)
 
 
 def _wire(device: torch.device, engine: str) -> torch.device:
-    """Where messages start and end: GPUs talk to one another through nccl only."""
+    """The device that messages are sent from: only nccl reads the memory of GPUs."""
     return device if engine == "torch" else torch.device("cpu")

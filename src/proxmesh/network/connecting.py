@@ -1,4 +1,4 @@
-"""Choose the engine and join the graph."""
+"""Choose the engine and connect the agents of a graph."""
 
 import hashlib
 from functools import cache
@@ -13,7 +13,7 @@ from proxmesh.errors import unknown
 from proxmesh.graphs import Graph, as_graph
 from proxmesh.launchers import launched, threads_allowed
 from proxmesh.network.blocks import BlockWorld
-from proxmesh.network.exits import guard, meeting
+from proxmesh.network.exits import end_on_error, join_deadline
 from proxmesh.network.handshake import agree
 from proxmesh.network.mpi import MPITransport, require_mpi
 from proxmesh.network.placement import place
@@ -22,7 +22,7 @@ from proxmesh.network.timeouts import Watch
 from proxmesh.network.transport import Transport
 from proxmesh.types import World
 
-__all__ = ["ENGINES", "TIMEOUT", "connect", "joined_ranks"]
+__all__ = ["ENGINES", "TIMEOUT", "connect", "join_ranks"]
 
 ENGINES = ("auto", "simulated", "mpi", "torch")
 TIMEOUT = 60.0
@@ -36,7 +36,7 @@ def connect(
     device: torch.device | str | None = None,
     timeout: float = TIMEOUT,
 ) -> World:
-    """Join the network of a graph with the given engine.
+    """Connect the agents of a graph with the given engine.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def connect(
     engine
         ``"simulated"``: all agents stacked in this process. ``"mpi"``: blocks of agents
         on the ranks of ``mpiexec``. ``"torch"``: on the processes of ``torchrun``.
-        ``"auto"``: by who started this process.
+        ``"auto"``: the one of the launcher that started this process.
     dtype, device
         Of the states that will be exchanged; torch's defaults if not given.
     timeout
@@ -71,13 +71,13 @@ def connect(
     chosen = launched().engine if engine == "auto" else engine
     if chosen == "simulated":
         return SimulatedWorld(graph, dtype, device)
-    return _joined(graph, chosen, dtype, device, timeout)
+    return _distributed_world(graph, chosen, dtype, device, timeout)
 
 
-def _joined(
+def _distributed_world(
     graph: Graph, engine: str, dtype: torch.dtype, device: torch.device, timeout: float
 ) -> BlockWorld:
-    """Meet the other ranks, see that they mean the same graph, take our agents."""
+    """Join the other ranks, check that all have the same graph, take our agents."""
     watch = _watch(engine, device, timeout)
     edges = hashlib.sha256(repr(graph.edges).encode()).hexdigest()[:12]
     facts = {
@@ -90,21 +90,29 @@ def _joined(
     placement = place(graph, watch.transport.size)
     agree(watch, {"placement of agents (version of networkx?)": str(placement)})
     watch.placement = placement
-    with meeting(watch.transport.size, timeout):
+    with join_deadline(watch.transport.size, timeout):
         return BlockWorld(placement, watch, dtype, device)
 
 
-def joined_ranks(engine: str, timeout: float = TIMEOUT) -> Watch:
-    """Join the other processes of a launcher without a graph."""
+def join_ranks(engine: str, timeout: float = TIMEOUT) -> Watch:
+    """Join the other processes of a launcher, without a graph.
+
+    Parameters
+    ----------
+    engine
+        ``"mpi"`` or ``"torch"``.
+    timeout
+        Seconds to wait for another process before it counts as lost.
+    """
     return _watch(engine, torch.device("cpu"), timeout)
 
 
 @cache
 def _watch(engine: str, device: torch.device, timeout: float) -> Watch:
-    """Join the other ranks once in a process."""
+    """Join the other ranks, once per process."""
     if engine == "mpi":
         require_mpi()
-        with meeting(launched().size, timeout):
+        with join_deadline(launched().size, timeout):
             transport: Transport = _mpi_transport()
     else:
         from proxmesh.network.torchdist import TorchTransport, require_torch
@@ -112,12 +120,12 @@ def _watch(engine: str, device: torch.device, timeout: float) -> Watch:
         require_torch()
         transport = TorchTransport(device, timeout)
     watch = Watch(transport, timeout)
-    guard(watch)
+    end_on_error(watch)
     torch.set_num_threads(min(torch.get_num_threads(), threads_allowed()))
     return watch
 
 
 @cache
 def _mpi_transport() -> MPITransport:
-    """One for the process: all calls of MPI go through its lock."""
+    """Make one per process: all calls of MPI go through its lock."""
     return MPITransport()

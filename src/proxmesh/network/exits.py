@@ -1,4 +1,4 @@
-"""End a process that others wait for: told, in one line, and not for ever."""
+"""End a process that others wait for: tell them, print one line, and do not hang."""
 
 import atexit
 import os
@@ -14,14 +14,24 @@ from typing import NoReturn
 from proxmesh.errors import LostRankError
 from proxmesh.network.timeouts import Watch
 
-__all__ = ["EXIT_LOST_RANK", "guard", "leave", "meeting"]
+__all__ = [
+    "EXIT_LOST_RANK",
+    "JOIN_REMEDY",
+    "end_on_error",
+    "end_process",
+    "join_deadline",
+]
 
 EXIT_LOST_RANK = 3
-LINGER_SECONDS = 1.2  # before the first exit lets the launcher end the others
+LINGER_SECONDS = 1.2  # the launcher ends the others as soon as the first process ends
+JOIN_REMEDY = (
+    "See the messages of the others, then start all ranks again; if one is only slow, "
+    "raise `--timeout`."
+)
 
 
-def leave(code: int) -> NoReturn:
-    """End this process, past finalizers that would wait for the others.
+def end_process(code: int) -> NoReturn:
+    """End this process without the finalizers, which would wait for the others.
 
     Not at once: its end makes the launcher end the others, who have a line to print.
     """
@@ -34,7 +44,7 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def guard(watch: Watch) -> None:
+def end_on_error(watch: Watch) -> None:
     """Let an error that nobody catches end this process and tell the others.
 
     MPI's finalizer, which runs when Python ends, would wait for ranks that wait for us.
@@ -46,30 +56,29 @@ def guard(watch: Watch) -> None:
     ) -> None:
         if isinstance(error, LostRankError):
             print(f"proxmesh: {error}", file=sys.stderr)
-            leave(EXIT_LOST_RANK)
-        watch.farewell(f"{kind.__name__}: {error}")
+            end_process(EXIT_LOST_RANK)
+        watch.announce_exit(f"{kind.__name__}: {error}")
         previous(kind, error, trace)
-        leave(130 if issubclass(kind, KeyboardInterrupt) else 1)
+        end_process(130 if issubclass(kind, KeyboardInterrupt) else 1)
 
     sys.excepthook = hook
-    atexit.register(_leave_if_lost, watch)
+    atexit.register(_end_if_a_rank_was_lost, watch)
 
 
 @contextmanager
-def meeting(size: int, seconds: float) -> Iterator[None]:
-    """Give up on ranks that do not come where no call can be interrupted.
+def join_deadline(ranks: int, seconds: float) -> Iterator[None]:
+    """End this process if the calls within, which nothing can interrupt, take longer.
 
-    MPI makes communicators in calls that wait for everyone, without a limit.
+    MPI makes communicators in calls that wait for every rank, without a limit.
     """
 
     def give_up() -> None:
         print(
-            f"proxmesh: not all {size} ranks came within {seconds:g} s. See the "
-            "messages of the others, then start all again; if one is only slow, raise "
-            "`--timeout`.",
+            f"proxmesh: not all {ranks} ranks joined within {seconds:g} s. "
+            f"{JOIN_REMEDY}",
             file=sys.stderr,
         )
-        leave(EXIT_LOST_RANK)
+        end_process(EXIT_LOST_RANK)
 
     alarm = threading.Timer(seconds, give_up)
     alarm.daemon = True
@@ -80,7 +89,7 @@ def meeting(size: int, seconds: float) -> Iterator[None]:
         alarm.cancel()
 
 
-def _leave_if_lost(watch: Watch) -> None:
+def _end_if_a_rank_was_lost(watch: Watch) -> None:
     """A script that survived the loss of a rank still cannot finalize with it."""
     if watch.lost:
-        leave(EXIT_LOST_RANK)
+        end_process(EXIT_LOST_RANK)

@@ -1,4 +1,4 @@
-"""Before anything is computed, see that all ranks mean the same run."""
+"""Before anything is computed, check that all ranks were started for the same run."""
 
 import json
 import re
@@ -9,15 +9,23 @@ from proxmesh.network.timeouts import Watch
 
 __all__ = ["agree"]
 
-ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of an object that does not say what it is
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # in the text of an object without a name
 NOTHING = "nothing"
 
 
 def agree(watch: Watch, facts: Mapping[str, str]) -> None:
-    """Refuse to start unless all ranks hold the same facts; name the first that not."""
+    """Refuse to start unless all ranks hold the same facts; name the first difference.
+
+    Parameters
+    ----------
+    watch
+        The other ranks.
+    facts
+        What this rank was started with, by a name for messages.
+    """
     mine = {name: ADDRESS.sub("", value) for name, value in facts.items()}
-    watch.transport.epoch += 1  # what was noted before is of an earlier run
-    everyone = [json.loads(text) for text in watch.gathered(json.dumps(mine))]
+    watch.transport.epoch += 1  # earlier notes belong to an earlier run
+    everyone = [json.loads(text) for text in watch.gather(json.dumps(mine))]
     root = everyone[0]
     for rank, theirs in enumerate(everyone):
         for name in [*root, *(name for name in theirs if name not in root)]:

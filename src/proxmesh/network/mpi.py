@@ -4,17 +4,18 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, final
+from typing import Any, final
 
 from torch import Tensor
 
 from proxmesh.errors import InputError
 from proxmesh.launchers import launched
+from proxmesh.network.transport import RankReduction
 
 __all__ = ["MPITransport"]
 
-POLL_SECONDS = 1e-3  # more often costs computing time, see docs/distributed.md
-SPIN_SECONDS = 1e-3  # a message of a fast network is here before a sleep would end
+POLL_SECONDS = 1e-3  # more often takes time from computing, see docs/distributed.md
+SPIN_SECONDS = 1e-3  # on a fast network a message arrives before a sleep would end
 GLANCE_SECONDS = 0.05  # between looks for notes of other ranks
 NOTE_TAG = 1
 
@@ -23,8 +24,8 @@ NOTE_TAG = 1
 class Progress:
     """A thread that keeps messages moving while the main thread computes.
 
-    Open MPI moves a large message only inside calls of its own, so somebody has to
-    call. Every call of MPI in this process is made under one lock.
+    Open MPI moves a large message only while it is called, so this thread calls it.
+    Every call of MPI in this process is made under one lock.
     """
 
     def __init__(self, threads_may_call: bool) -> None:
@@ -41,7 +42,7 @@ class Progress:
         self._wake.set()
 
     def is_done(self, request: Any) -> bool:
-        """Whether it is done; the caller waits for it now, we need not move it."""
+        """Whether it is done; its caller polls it from now on, the thread need not."""
         with self.lock:
             self._moving.pop(id(request), None)
             return bool(request.Test())
@@ -104,7 +105,7 @@ class MPILink:
         out, into = [t.numpy() for t in sends], [t.numpy() for t in receives]
         with self._transport.progress.lock:
             request = self._neighborhood.Ineighbor_alltoallw(
-                _spread(out), _spread(into)
+                _buffers(out), _buffers(into)
             )
         return self._transport.pending(request, (out, into))
 
@@ -130,10 +131,10 @@ class MPITransport:
         self._notes: dict[int, tuple[int, str]] = {}
 
     def link(self, peers: Sequence[int]) -> MPILink:
-        """Make a communicator whose neighborhood these ranks are."""
+        """Make a communicator with these ranks as the neighborhood."""
         return MPILink(self, peers)
 
-    def reduce(self, x: Tensor, op: Literal["sum", "min", "max"]) -> MPIPending:
+    def reduce(self, x: Tensor, op: RankReduction) -> MPIPending:
         """Start an `Iallreduce` in place."""
         values = x.numpy()
         with self.progress.lock:
@@ -141,7 +142,7 @@ class MPITransport:
         return self.pending(request, values)
 
     def post(self, note: str) -> None:
-        """Send a note to everyone; whoever is frozen will never read it."""
+        """Send a note to every other rank; a frozen one will never read it."""
         others = [r for r in range(self.size) if r != self.rank]
         with self.progress.lock:
             self._posted += [
@@ -150,10 +151,10 @@ class MPITransport:
             ]
 
     def hang_up(self) -> None:
-        """Nothing to do: those who wait look for notes."""
+        """Do nothing: ranks that wait look for notes."""
 
     def notes(self) -> Mapping[int, str]:
-        """Receive what has been sent."""
+        """Receive the notes that have been sent."""
         with self.progress.lock:
             for rank in range(self.size):
                 if self._notice_board.iprobe(source=rank, tag=NOTE_TAG):
@@ -167,16 +168,16 @@ class MPITransport:
         }
 
     def pending(self, request: Any, buffers: Any) -> MPIPending:
-        """A request that other ranks' notes can end."""
-        return MPIPending(request, buffers, self.progress, self._heed_notes)
+        """Wrap a request, so that a note of another rank ends the wait for it."""
+        return MPIPending(request, buffers, self.progress, self._raise_if_noted)
 
-    def _heed_notes(self) -> None:
+    def _raise_if_noted(self) -> None:
         if self.notes():
             raise ConnectionError
 
 
-def _spread(arrays: Sequence[Any]) -> list[Any]:
-    """Buffers at any place in memory, as offsets from its bottom."""
+def _buffers(arrays: Sequence[Any]) -> list[Any]:
+    """Describe buffers anywhere in memory as offsets from its bottom."""
     mpi = _mpi()
     kind = {4: mpi.FLOAT, 8: mpi.DOUBLE}
     counts = [array.size for array in arrays]
@@ -185,7 +186,7 @@ def _spread(arrays: Sequence[Any]) -> list[Any]:
 
 
 def _mpi() -> Any:
-    """mpi4py, or what to do to have it."""
+    """Import mpi4py, or say how to install it."""
     install = "Install both with `pip install 'proxmesh[mpi]'`"
     try:
         from mpi4py import MPI
@@ -202,7 +203,7 @@ def _mpi() -> Any:
 
 
 def require_mpi() -> None:
-    """Refuse the engine where another launcher is at work or MPI is missing."""
+    """Refuse the engine under another launcher, or without an MPI library."""
     launch = launched()
     if launch.engine == "torch":
         raise InputError(

@@ -13,7 +13,7 @@ from proxmesh.graphs import Graph
 
 __all__ = ["Placement", "place"]
 
-REFINED_UP_TO = 4096  # agents; Kernighan-Lin takes seconds beyond
+REFINED_UP_TO = 4096  # agents; with more, Kernighan-Lin takes seconds
 
 
 @final
@@ -65,7 +65,7 @@ class Placement:
         return {ranks: tuple(sorted(agents)) for ranks, agents in wanted.items()}
 
     def who(self, rank: int) -> str:
-        """A rank and its agents, for messages."""
+        """Name a rank and its agents, for messages."""
         return f"rank {rank} ({agents_in_words(self.blocks[rank])})"
 
     def __str__(self) -> str:
@@ -75,11 +75,18 @@ class Placement:
 
 
 def place(graph: Graph, ranks: int) -> Placement:
-    """Deal the agents out to ranks in blocks whose sizes differ by one at most.
+    """Deal the agents out to ranks in blocks whose sizes differ by at most one.
 
-    Halves are split again and again: once along the agents' numbers and once along a
+    Agents are halved again and again: once along their numbers and once along a
     breadth-first order, each improved by Kernighan-Lin swaps; the division that cuts
     fewer edges is taken. Every process finds the same one.
+
+    Parameters
+    ----------
+    graph
+        Who talks to whom.
+    ranks
+        Number of processes.
     """
     if ranks > graph.n:
         raise InputError(
@@ -92,7 +99,7 @@ def place(graph: Graph, ranks: int) -> Placement:
 
 
 def spans(agents: Sequence[int]) -> str:
-    """Numbers as short as they can be said.
+    """Write ascending numbers as short as possible.
 
     Examples
     --------
@@ -111,7 +118,7 @@ def spans(agents: Sequence[int]) -> str:
 
 
 def agents_in_words(agents: Sequence[int]) -> str:
-    """One agent or several."""
+    """Name one agent or several."""
     return f"agent{'s' if len(agents) > 1 else ''} {spans(agents)}"
 
 
@@ -120,7 +127,8 @@ def _split(g: "nx.Graph[int]", sizes: list[int]) -> list[list[int]]:
         return [sorted(g.nodes)]
     middle = (len(sizes) + 1) // 2
     first = sum(sizes[:middle])
-    halves = [_halves(g, order, first) for order in (sorted(g.nodes), _breadth(g))]
+    orders = sorted(g.nodes), _breadth_first(g)
+    halves = [_halves(g, order, first) for order in orders]
     left, right = min(halves, key=lambda pair: nx.cut_size(g, *pair))
     return [
         *_split(nx.Graph(g.subgraph(left)), sizes[:middle]),
@@ -139,8 +147,8 @@ def _halves(
     return (right, left) if swapped else (left, right)
 
 
-def _breadth(g: "nx.Graph[int]") -> list[int]:
-    """Breadth-first from an agent at the rim, one connected piece after another."""
+def _breadth_first(g: "nx.Graph[int]") -> list[int]:
+    """Order agents breadth-first from one at the rim, one connected piece at a time."""
     order: list[int] = []
     for piece in sorted(nx.connected_components(g), key=min):
         part = g.subgraph(piece)

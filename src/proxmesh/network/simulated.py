@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from proxmesh.graphs import Graph
-from proxmesh.network.agent_matrix import product, to_tensor
+from proxmesh.network.agent_matrix import product, reduce_rows, to_tensor
 from proxmesh.types import Reduction
 
 __all__ = ["SimulatedExchange", "SimulatedWorld"]
@@ -56,6 +56,7 @@ class SimulatedWorld:
         self.engine = "simulated"
         self.agents = tuple(range(graph.n))
         self.is_root = True
+        self.distributed = False
         self.max_degree = graph.max_degree
         self.num_links = 2 * len(graph.edges)
         degrees = torch.from_numpy(graph.degrees)
@@ -73,19 +74,19 @@ class SimulatedWorld:
         return SimulatedExchange(x, self)
 
     def reduce(self, x: Tensor, op: Reduction) -> Tensor:
-        """Reduce over dim 0, which here is all agents."""
-        if op == "mean":
-            return x.mean(0)
-        if op == "sum":
-            return x.sum(0)
-        return x.amin(0) if op == "min" else x.amax(0)
+        """Reduce over dim 0, which holds all agents here."""
+        return reduce_rows(x, op)
 
     def share(self, numbers: Mapping[str, Any]) -> dict[str, Any]:
-        """What the root says: it is this process."""
+        """Return the numbers: this process is the root."""
         return dict(numbers)
 
     def agree(self, facts: Mapping[str, str]) -> None:
-        """One process always agrees with itself."""
+        """Do nothing: one process always agrees with itself."""
 
-    def farewell(self, reason: str) -> None:
-        """Nobody else is there to be told."""
+    def announce_exit(self, reason: str) -> None:
+        """Do nothing: there is no other process to tell."""
+
+    def describe(self) -> str:
+        """All agents live here."""
+        return ""

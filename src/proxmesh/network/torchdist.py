@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from itertools import count
-from typing import Any, ClassVar, Literal, final
+from typing import Any, ClassVar, final
 
 import torch
 import torch.distributed as dist
@@ -19,19 +19,21 @@ from torch.distributed.rendezvous import rendezvous
 
 from proxmesh.errors import InputError, LostRankError
 from proxmesh.launchers import launched
+from proxmesh.network.exits import JOIN_REMEDY
+from proxmesh.network.transport import RankReduction
 
 __all__ = ["TorchTransport"]
 
 NOTE = "proxmesh/note"
-STORE_SECONDS = 0.7  # for a look at the notes; the store's machine may be gone
+STORE_SECONDS = 0.7  # for reading the notes; the store's machine may be gone
 TAGS = 2**15  # messages in flight between two ranks never share a tag
 
 
 @final
 class TorchPending:
-    """Work handles, kept: a handle that is dropped closes its connection."""
+    """Work handles, kept alive: dropping a handle closes its connection."""
 
-    UNDER_WAY: ClassVar[set["TorchPending"]] = set()  # also those that nobody reads
+    UNDER_WAY: ClassVar[set["TorchPending"]] = set()  # even if nobody reads them
 
     def __init__(self, works: Sequence[Any], buffers: Any) -> None:
         self._works: Sequence[Any] = works
@@ -45,7 +47,7 @@ class TorchPending:
             left = max(deadline - time.monotonic(), 1e-3)
             try:
                 work.wait(timedelta(seconds=left))
-            except RuntimeError as error:  # gloo's and nccl's only kind
+            except RuntimeError as error:  # the only kind that gloo and nccl raise
                 why = str(error).lower()
                 if time.monotonic() >= deadline or "timed out" in why:
                     raise TimeoutError from error
@@ -110,7 +112,7 @@ class TorchTransport:
             self.group = dist.new_group(backend=backend, timeout=limit)
             self._store = dist.distributed_c10d._get_default_store()
         else:
-            self._store = _store(limit)
+            self._store = _open_store(limit)
             _join(backend, self._store, limit)
             self.group = dist.group.WORLD
             atexit.register(self._close)
@@ -121,29 +123,29 @@ class TorchTransport:
         self._store_is_gone = False
 
     def _close(self) -> None:
-        """Join gloo's threads while Python still lives: nobody else may hold the group.
+        """Join gloo's threads while Python still runs; nothing else may hold the group.
 
-        A thread that lets go of a tensor when Python has ended ends the process badly.
+        A thread that frees a tensor after Python has ended crashes the process.
         """
         self.group = None
         if dist.is_initialized():
             dist.destroy_process_group()
 
     def link(self, peers: Sequence[int]) -> TorchLink:
-        """Nothing to prepare: gloo has connected every pair."""
+        """Prepare nothing: gloo has connected every pair."""
         return TorchLink(self, peers)
 
-    def reduce(self, x: Tensor, op: Literal["sum", "min", "max"]) -> TorchPending:
+    def reduce(self, x: Tensor, op: RankReduction) -> TorchPending:
         """Start an `all_reduce` in place."""
         work = dist.all_reduce(x, self.OPERATIONS[op], self.group, async_op=True)
         return TorchPending([work], x)
 
     def post(self, note: str) -> None:
         """Write a note into the store."""
-        self._within(lambda: self._store.set(self._key(self.rank), note))
+        self._with_limit(lambda: self._store.set(self._key(self.rank), note))
 
     def hang_up(self) -> None:
-        """Close every connection: gloo does so when a receive runs out of time."""
+        """Close every connection, which gloo does when a receive times out."""
         for peer in set(range(self.size)) - {self.rank}:
             with contextlib.suppress(RuntimeError, ValueError):
                 nothing = torch.empty(1)
@@ -153,7 +155,7 @@ class TorchTransport:
 
     def notes(self) -> Mapping[int, str]:
         """Read the notes that are in the store."""
-        self._within(self._read)
+        self._with_limit(self._read)
         return {r: note for (e, r), note in self._notes.items() if e == self.epoch}
 
     def _read(self) -> None:
@@ -166,8 +168,8 @@ class TorchTransport:
     def _key(self, rank: int) -> str:
         return f"{NOTE}/{self.epoch}/{rank}"
 
-    def _within(self, call: Callable[[], None]) -> None:
-        """Do it in a thread that may be left behind, should the store be gone."""
+    def _with_limit(self, call: Callable[[], None]) -> None:
+        """Call it in a thread, which is left behind if the store does not answer."""
         if self._store_is_gone:
             return
 
@@ -193,9 +195,8 @@ def _join(backend: str, store: Any, limit: timedelta) -> None:
         )
     except RuntimeError as error:  # torch's DistStoreError among them
         raise LostRankError(
-            f"not all {launch.size} ranks came within {limit.total_seconds():g} s",
-            "See the messages of the others, then start all again; if one is only "
-            "slow, raise `--timeout`.",
+            f"not all {launch.size} ranks joined within {limit.total_seconds():g} s",
+            JOIN_REMEDY,
         ) from error
 
 
@@ -213,7 +214,7 @@ def require_torch() -> None:
         )
 
 
-def _store(limit: timedelta) -> Any:
+def _open_store(limit: timedelta) -> Any:
     """Meet the other processes at MASTER_ADDR and MASTER_PORT."""
     host = os.environ.get("MASTER_ADDR", "")
     port = os.environ.get("MASTER_PORT", "")
@@ -232,11 +233,11 @@ def _store(limit: timedelta) -> Any:
     try:
         store, _, _ = next(rendezvous("env://", timeout=limit))
     except (RuntimeError, OSError) as error:  # torch's DistNetworkError among them
-        raise InputError(_why(error, host, port, limit)) from error
+        raise InputError(_store_trouble(error, host, port, limit)) from error
     return PrefixStore("proxmesh", store)
 
 
-def _why(error: Exception, host: str, port: str, limit: timedelta) -> str:
+def _store_trouble(error: Exception, host: str, port: str, limit: timedelta) -> str:
     text = str(error)
     if "EADDRINUSE" in text or "in use" in text:
         return (

@@ -1,4 +1,4 @@
-"""Counts what an algorithm really sends, to hold it to what it declares."""
+"""Count what an algorithm really sends, to check what it declares."""
 
 from dataclasses import dataclass
 from typing import final
@@ -20,10 +20,15 @@ class Traffic:
 
 @final
 class CountingNetwork:
-    """A network that counts; everything else is the wrapped engine's.
+    """A network that counts what is sent; all else is left to the wrapped engine.
 
     For tests and eager runs: a counter inside the step would make `torch.compile`
-    start over at every iteration, which is why algorithms declare their `Cost`.
+    compile again at every iteration, which is why algorithms declare their `Cost`.
+
+    Parameters
+    ----------
+    network
+        The engine to count on.
 
     Examples
     --------
@@ -54,5 +59,5 @@ class CountingNetwork:
         return self._network.exchange(x)
 
     def reduce(self, x: Tensor, op: Reduction) -> Tensor:
-        """Reduce over all agents: not counted, no edge carries it."""
+        """Reduce over all agents; not counted, as no edge carries it."""
         return self._network.reduce(x, op)

@@ -1,27 +1,29 @@
-"""What a distributed engine must be able to do; everything else is shared."""
+"""What a distributed engine must be able to do; `blocks` does the rest for all."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from torch import Tensor
 
-__all__ = ["Link", "Pending", "Transport"]
+__all__ = ["Link", "Pending", "RankReduction", "Transport"]
+
+RankReduction: TypeAlias = Literal["sum", "min", "max"]
 
 
 class Pending(Protocol):
-    """Something under way; the buffers belong to it until it is there."""
+    """A transfer under way; its buffers must not be touched until it has arrived."""
 
     def wait(self, seconds: float) -> None:
-        """Wait until it is there.
+        """Wait until it has arrived.
 
-        Raises `TimeoutError` when the time is up and `ConnectionError` when somebody
-        is known to be gone.
+        Raises `TimeoutError` when the time is up and `ConnectionError` when a rank is
+        known to be gone.
         """
         ...
 
 
 class Link(Protocol):
-    """The way to the ranks that hold neighbors of our agents."""
+    """The connection to the ranks that hold neighbors of our agents."""
 
     def start(self, sends: Sequence[Tensor], receives: Sequence[Tensor]) -> Pending:
         """Start one message to and one from each peer, in the order of the peers."""
@@ -29,19 +31,19 @@ class Link(Protocol):
 
 
 class Transport(Protocol):
-    """One process among several."""
+    """One process among several, as the engines `mpi` and `torch` implement it."""
 
     name: str
     rank: int
     size: int
     local_size: int  # processes on this machine
-    epoch: int  # of the notes that count: one after another run in one process
+    epoch: int  # number of the current run in this process: older notes do not count
 
     def link(self, peers: Sequence[int]) -> Link:
-        """Make ready to exchange rows with these ranks; every rank calls it."""
+        """Prepare to exchange rows with these ranks; every rank calls it."""
         ...
 
-    def reduce(self, x: Tensor, op: Literal["sum", "min", "max"]) -> Pending:
+    def reduce(self, x: Tensor, op: RankReduction) -> Pending:
         """Start to replace x by its reduction over all ranks; every rank calls it."""
         ...
 
@@ -50,7 +52,7 @@ class Transport(Protocol):
         ...
 
     def hang_up(self) -> None:
-        """Close connections, so that whoever waits for us learns of it at once."""
+        """Close connections, so that ranks that wait for us notice at once."""
         ...
 
     def notes(self) -> Mapping[int, str]:

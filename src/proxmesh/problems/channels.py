@@ -19,7 +19,7 @@ IMAGE_DIMS = 4  # samples, channels, height, width
 
 
 def has_images(model: torch.nn.Module) -> bool:
-    """Whether these rules could matter to a model."""
+    """Whether these rules could make a difference to a model."""
     return any(isinstance(m, torch.nn.Conv2d) for m in model.modules())
 
 
@@ -34,7 +34,7 @@ class AgentsInChannels(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        """Divert the two operations, pass on every other."""
+        """Replace the two operations, pass on every other."""
         del types
         replacement = REPLACEMENTS.get(func)
         if replacement is not None and args and args[0].ndim == IMAGE_DIMS:
@@ -58,12 +58,12 @@ class _Conv2d(torch.autograd.Function):
     def vmap(info: Any, in_dims: Any, *operands: Any) -> tuple[Any, int]:
         x, weight, bias, stride, padding, dilation, groups = operands
         agents = info.batch_size
-        weight = _batched(weight, in_dims[1], agents).flatten(0, 1)
+        weight = _agents_first(weight, in_dims[1], agents).flatten(0, 1)
         if bias is not None:
-            bias = _batched(bias, in_dims[2], agents).flatten(0, 1)
+            bias = _agents_first(bias, in_dims[2], agents).flatten(0, 1)
         if in_dims[0] is not None or groups > 1:
-            x = _in_channels(_batched(x, in_dims[0], agents), 0)
-            groups = groups * agents  # else all agents see the same images
+            x = _in_channels(_agents_first(x, in_dims[0], agents), 0)
+            groups = groups * agents  # otherwise all agents see the same images
         found: Any = functional.conv2d(
             x.contiguous(memory_format=torch.channels_last),
             weight.contiguous(memory_format=torch.channels_last),
@@ -122,11 +122,11 @@ REPLACEMENTS: dict[Any, Any] = {
 }
 
 
-def _batched(x: Tensor, dim: int | None, agents: int) -> Tensor:
-    """The tensor with agents in front, repeated for them if it had none."""
+def _agents_first(x: Tensor, dim: int | None, agents: int) -> Tensor:
+    """Move the agents to the front; repeat for them what has no such dimension."""
     return x.expand(agents, *x.shape) if dim is None else x.movedim(dim, 0)
 
 
 def _in_channels(x: Tensor, dim: int) -> Tensor:
-    """[samples, agents * channels, height, width]."""
+    """Merge agents and channels: [samples, agents * channels, height, width]."""
     return x.movedim(dim, 1).flatten(1, 2)

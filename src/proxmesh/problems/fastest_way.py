@@ -1,4 +1,4 @@
-"""Which of several exact ways is fastest here? Timed once, then remembered."""
+"""Which of several exact ways is fastest on this machine? Timed once, remembered."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ __all__ = ["fastest"]
 
 FILE = "calibration.json"
 ROUNDS = 3
-MARGIN = 0.9  # a later way must be this much faster than the first to be taken
+MARGIN = 0.9  # share of the first way's time that a later way may take to be chosen
 
 
 def fastest(ways: Mapping[str, Callable[[], object]], *facts: Any) -> str:
@@ -26,12 +26,12 @@ def fastest(ways: Mapping[str, Callable[[], object]], *facts: Any) -> str:
     Parameters
     ----------
     ways
-        What to time; each is called once before, to set itself up. One that raises is
-        out.
+        What to time, by name; each is called once before, to set itself up, and is
+        dropped if that fails.
     facts
         What the answer depends on, besides this machine and its number of threads. The
-        answer is kept in the user's cache folder, so that it does not change from one
-        run to the next.
+        answer is kept in the user's cache folder, so that it stays the same from run to
+        run.
     """
     key = _key(*facts, *ways)
     known = _remembered().get(key)
@@ -89,7 +89,7 @@ def _remembered() -> dict[str, str]:
 
 
 def _remember(key: str, chosen: str) -> None:
-    """Keep the answer; a cache that cannot be written costs time, nothing else."""
+    """Keep the answer; if that fails, it only has to be found again."""
     file = _file()
     fresh = file.with_name(f"{FILE}.{os.getpid()}")
     try:

@@ -63,6 +63,13 @@ class Layout:
         weights = dict(model.named_parameters())
         return torch.cat([weights[name].detach().reshape(-1) for name in self.names])
 
+    def write(self, row: Tensor, model: nn.Module) -> None:
+        """Write a row into a model's trainable parameters."""
+        weights = dict(model.named_parameters())
+        with torch.no_grad():
+            for name, value in self.unflatten(row).items():
+                weights[name].copy_(value)
+
     def select(self, wanted: Callable[[str], bool]) -> "Layout":
         """Return the layout of the parameters with these names alone."""
         kept = [

@@ -1,4 +1,8 @@
-"""Ready models: the ones the field's papers train."""
+"""Ready-made models: the ones that the field's papers train.
+
+Each takes the size of a sample and the number of classes, and returns an `nn.Module`
+that maps samples to logits.
+"""
 
 from collections.abc import Callable, Mapping
 
@@ -11,12 +15,37 @@ __all__ = ["MODELS", "lenet", "logistic", "mlp"]
 
 
 def logistic(features: int, classes: int) -> nn.Module:
-    """Return logistic regression: one linear map to the logits."""
+    """Return logistic regression: one linear map to the logits.
+
+    Parameters
+    ----------
+    features
+        Numbers in one sample, of any shape.
+    classes
+        Number of logits.
+
+    Examples
+    --------
+    >>> logistic(123, 2)
+    Sequential(
+      (0): Flatten(start_dim=1, end_dim=-1)
+      (1): Linear(in_features=123, out_features=2, bias=True)
+    )
+    """
     return nn.Sequential(nn.Flatten(), nn.Linear(features, classes))
 
 
 def mlp(features: int, classes: int, hidden: int = 64) -> nn.Module:
     """Return the papers' two-layer network with tanh.
+
+    Parameters
+    ----------
+    features
+        Numbers in one sample, of any shape.
+    classes
+        Number of logits.
+    hidden
+        Units of the hidden layer.
 
     Examples
     --------
@@ -38,6 +67,13 @@ def lenet(features: int = 784, classes: int = 10) -> nn.Module:
     The pools stand before the tanh, not after it: tanh is increasing, so the function
     and its gradient are the same, on a quarter of the values.
 
+    Parameters
+    ----------
+    features
+        784: other images are refused.
+    classes
+        Number of logits.
+
     Examples
     --------
     >>> sum(w.numel() for w in lenet().parameters())
@@ -45,7 +81,7 @@ def lenet(features: int = 784, classes: int = 10) -> nn.Module:
     """
     if features != 784:
         raise InputError(
-            f"model `lenet` needs 28 x 28 images, got {features} features a sample. "
+            f"model `lenet` needs 28 x 28 images, got {features} features per sample. "
             "Use `mlp` or `logistic`."
         )
     return nn.Sequential(

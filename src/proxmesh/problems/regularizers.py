@@ -1,19 +1,21 @@
 """Convex, possibly nonsmooth penalties h: value and prox side by side, row by row.
 
-A regularizer is any object with ``value(x) -> [rows]`` and ``prox(z, step)``, the row-
-wise prox of ``step * h`` for a step that is a number, a 0-d tensor or ``[rows, 1]``.
-Optional: ``distance(u, y)``, the squared distance of u_i to the subdifferential of h
-at y_i (for the KKT residual), ``subgrad(x)``, and ``bind(layout)`` for those that need
-to know which columns belong to which parameter.
+All weights are for the objective ``mean_i f_i(x) + h(x)``. What an object needs to be a
+regularizer of your own is in `Regularizer`.
 
-All weights are for the objective ``mean_i f_i(x) + h(x)``.
+Examples
+--------
+>>> h = L1(0.5)
+>>> x = torch.tensor([[3.0, -0.25, -2.0]])
+>>> h.value(x), h.prox(x, 1.0)
+(tensor([2.6250]), tensor([[ 2.5000,  0.0000, -1.5000]]))
 """
 
 import fnmatch
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, final, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeGuard, final, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -42,37 +44,113 @@ Step: TypeAlias = Tensor | float
 
 @runtime_checkable
 class Regularizer(Protocol):
-    """What a problem asks of h."""
+    """What a problem asks of h: any object with these two methods will do.
+
+    Optional methods, with u, x and y of the shape ``[rows, p]``:
+
+    - ``distance(u, y)``: the squared distance of u_i to the subdifferential of h at
+      y_i, ``[rows]``; the column `kkt` of a history needs it.
+    - ``subgrad(x)``: a subgradient of h at x_i, ``[rows, p]``; DSGT needs it.
+    - ``bind(layout)``: the regularizer for a model whose parameters lie in the columns
+      as a `proxmesh.problems.layout.Layout` says, for one that does not treat all
+      columns alike. A problem calls it once.
+    """
 
     def value(self, x: Tensor) -> Tensor:
-        """h(x_i), ``[rows]``."""
+        """h(x_i) for every row.
+
+        Parameters
+        ----------
+        x
+            Rows of parameters, ``[rows, p]``.
+
+        Returns
+        -------
+        Tensor
+            One value per row, ``[rows]``.
+        """
         ...
 
     def prox(self, z: Tensor, step: Step) -> Tensor:
-        """Row-wise ``argmin_v step * h(v) + |v - z|^2 / 2``."""
+        """Row-wise ``argmin_v step * h(v) + |v - z|^2 / 2``.
+
+        Parameters
+        ----------
+        z
+            Rows of parameters, ``[rows, p]``.
+        step
+            A number, a 0-d tensor, or one step per row as ``[rows, 1]``.
+        """
         ...
+
+
+@runtime_checkable
+class HasSubgrad(Regularizer, Protocol):
+    """A regularizer that offers subgradients, for methods without a prox."""
+
+    def subgrad(self, x: Tensor) -> Tensor:
+        """Row i: a subgradient of h at x_i."""
+        ...
+
+
+@runtime_checkable
+class HasDistance(Regularizer, Protocol):
+    """A regularizer that knows its subdifferential, for the KKT residual."""
+
+    def distance(self, u: Tensor, y: Tensor) -> Tensor | None:
+        """Squared distance of u_i to the subdifferential of h at y_i, ``[rows]``."""
+        ...
+
+
+@runtime_checkable
+class NeedsLayout(Protocol):
+    """Something that becomes a regularizer once it knows a model's layout."""
+
+    def bind(self, layout: Layout) -> Regularizer:
+        """Return the regularizer for rows of this layout."""
+        ...
+
+
+def has_subgrad(h: Regularizer) -> TypeGuard[HasSubgrad]:
+    """Whether h offers subgradients."""
+    if isinstance(h, OnColumns):
+        return has_subgrad(h.inner)
+    return isinstance(h, HasSubgrad)
+
+
+def has_distance(h: Regularizer) -> TypeGuard[HasDistance]:
+    """Whether h knows distances to its subdifferential."""
+    if isinstance(h, OnColumns):
+        return has_distance(h.inner)
+    return isinstance(h, HasDistance)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class NoRegularizer:
-    """h = 0; the prox is the identity."""
+    """``h = 0``; the prox is the identity.
+
+    Examples
+    --------
+    >>> NoRegularizer().prox(torch.tensor([[3.0, -0.5]]), 1.0)
+    tensor([[ 3.0000, -0.5000]])
+    """
 
     def value(self, x: Tensor) -> Tensor:
-        """Zero."""
+        """Zero for every row."""
         return x.new_zeros(len(x))
 
     def prox(self, z: Tensor, step: Step) -> Tensor:
-        """Return z."""
+        """A copy of z."""
         del step
         return z.clone()
 
     def subgrad(self, x: Tensor) -> Tensor:
-        """Zero."""
+        """Zero, the only one."""
         return torch.zeros_like(x)
 
     def distance(self, u: Tensor, y: Tensor) -> Tensor:
-        """|u|^2: the subdifferential is {0}."""
+        """``|u|^2``: the subdifferential is {0}."""
         del y
         return u.square().sum(1)
 
@@ -81,6 +159,13 @@ class NoRegularizer:
 @dataclass(frozen=True, slots=True)
 class L1:
     """``h(x) = weight |x|_1``; the prox is soft thresholding by ``step * weight``.
+
+    It drives single entries to exactly 0.
+
+    Parameters
+    ----------
+    weight
+        Strength, not negative; 0 is no regularizer.
 
     Examples
     --------
@@ -94,20 +179,20 @@ class L1:
         require_nonnegative("L1", weight=self.weight)
 
     def value(self, x: Tensor) -> Tensor:
-        """Weight times the sum of absolute values."""
+        """``weight sum_j |x_j|``."""
         return self.weight * x.abs().sum(1)
 
     def prox(self, z: Tensor, step: Step) -> Tensor:
-        """``z - clip(z, -t, t)``, ``t = step * weight``: zeros are exact."""
+        """``z - clip(z, -t, t)`` with ``t = step * weight``: zeros are exact."""
         threshold: Any = self.weight * step
         return z - z.clamp(-threshold, threshold)
 
     def subgrad(self, x: Tensor) -> Tensor:
-        """Weight times the sign."""
+        """``weight sign(x)``, 0 where x is 0."""
         return self.weight * x.sign()
 
     def distance(self, u: Tensor, y: Tensor) -> Tensor:
-        """Against ``weight sign(y)``, or ``[-weight, weight]`` where y is 0."""
+        """From ``weight sign(y)``, or from ``[-weight, weight]`` where y is 0."""
         at_zero = (u.abs() - self.weight).clamp(min=0)
         return torch.where(y == 0, at_zero, u - self.weight * y.sign()).square().sum(1)
 
@@ -115,7 +200,20 @@ class L1:
 @final
 @dataclass(frozen=True, slots=True)
 class SquaredL2:
-    """``h(x) = weight/2 |x|^2``; the prox shrinks by ``1 / (1 + step * weight)``."""
+    """``h(x) = weight/2 |x|^2``; the prox is ``z / (1 + step * weight)``.
+
+    This is weight decay: it shrinks all entries and makes none exactly 0.
+
+    Parameters
+    ----------
+    weight
+        Strength, not negative; 0 is no regularizer.
+
+    Examples
+    --------
+    >>> SquaredL2(1.0).prox(torch.tensor([[3.0, -0.5]]), 0.5)
+    tensor([[ 2.0000, -0.3333]])
+    """
 
     weight: float
 
@@ -123,7 +221,7 @@ class SquaredL2:
         require_nonnegative("SquaredL2", weight=self.weight)
 
     def value(self, x: Tensor) -> Tensor:
-        """Half the weighted squared norm."""
+        """``weight/2 |x|^2``."""
         return 0.5 * self.weight * x.square().sum(1)
 
     def prox(self, z: Tensor, step: Step) -> Tensor:
@@ -131,18 +229,32 @@ class SquaredL2:
         return z / (1 + self.weight * step)
 
     def subgrad(self, x: Tensor) -> Tensor:
-        """``weight x``."""
+        """The gradient, ``weight x``."""
         return self.weight * x
 
     def distance(self, u: Tensor, y: Tensor) -> Tensor:
-        """Against the one gradient."""
+        """From the gradient, ``weight y``."""
         return (u - self.weight * y).square().sum(1)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class ElasticNet:
-    """``h(x) = l1 |x|_1 + l2/2 |x|^2``; threshold first, then shrink."""
+    """``h(x) = l1 |x|_1 + l2/2 |x|^2``; the prox thresholds, then shrinks.
+
+    With soft(z, t) the soft thresholding of `L1`, the prox is
+    ``soft(z, step * l1) / (1 + step * l2)``.
+
+    Parameters
+    ----------
+    l1, l2
+        Strengths of the two parts, not negative.
+
+    Examples
+    --------
+    >>> ElasticNet(1.0, 1.0).prox(torch.tensor([[3.0, -0.5]]), 1.0)
+    tensor([[1., 0.]])
+    """
 
     l1: float
     l2: float
@@ -151,7 +263,7 @@ class ElasticNet:
         require_nonnegative("ElasticNet", l1=self.l1, l2=self.l2)
 
     def value(self, x: Tensor) -> Tensor:
-        """Sum of the two penalties."""
+        """``l1 |x|_1 + l2/2 |x|^2``."""
         return L1(self.l1).value(x) + SquaredL2(self.l2).value(x)
 
     def prox(self, z: Tensor, step: Step) -> Tensor:
@@ -159,11 +271,11 @@ class ElasticNet:
         return L1(self.l1).prox(z, step) / (1 + self.l2 * step)
 
     def subgrad(self, x: Tensor) -> Tensor:
-        """Sum of the two subgradients."""
+        """``l1 sign(x) + l2 x``."""
         return self.l1 * x.sign() + self.l2 * x
 
     def distance(self, u: Tensor, y: Tensor) -> Tensor:
-        """The smooth part moved to the other side, then as for `L1`."""
+        """As for `L1`, after the smooth part ``l2 y`` is subtracted from u."""
         return L1(self.l1).distance(u - self.l2 * y, y)
 
 
@@ -172,14 +284,19 @@ class ElasticNet:
 class GroupLasso:
     """``h(x) = weight sum_g sqrt(|g|) |x_g|_2``: whole groups become zero together.
 
+    The prox shortens each group, ``z_g max(0, 1 - step * weight sqrt(|g|) / |z_g|)``,
+    where ``|g|`` is the number of columns in group g.
+
     Parameters
     ----------
     weight
-        Strength.
+        Strength, not negative.
     groups
         ``"rows"``: the weights into each unit (a row of a matrix, a filter of a
-        convolution) are a group and every bias entry is one of its own. Or a tensor
-        ``[p]`` with the group number of each column, from 0.
+        convolution) are a group, and every bias entry is one of its own. Or a tensor
+        ``[p]`` with the group number of each column, from 0 without gaps.
+    sizes
+        Number of columns in each group; counted from `groups`, so leave it out.
 
     Examples
     --------
@@ -190,7 +307,7 @@ class GroupLasso:
 
     weight: float
     groups: Tensor | str = "rows"
-    sizes: Tensor | None = None  # [num_groups], filled in by `bind`
+    sizes: Tensor | None = None  # [num_groups]
 
     def __post_init__(self) -> None:
         require_nonnegative("GroupLasso", weight=self.weight)
@@ -211,7 +328,7 @@ class GroupLasso:
         return self
 
     def value(self, x: Tensor) -> Tensor:
-        """Weighted sum of the group norms."""
+        """``weight sum_g sqrt(|g|) |x_g|``."""
         norms, weights, _ = self._norms(x)
         return (weights * norms).sum(1)
 
@@ -228,7 +345,7 @@ class GroupLasso:
         return x * (weights / safe)[:, groups]
 
     def distance(self, u: Tensor, y: Tensor) -> Tensor:
-        """Against the gradient of a nonzero group, the ball of a zero one."""
+        """From the gradient of a nonzero group, from the ball of a zero one."""
         norms, weights, groups = self._norms(y)
         off_ball = (self._norms(u)[0] - weights).clamp(min=0).square()
         gap = self._summed((u - self.subgrad(y)).square(), groups, len(weights))
@@ -252,7 +369,20 @@ class GroupLasso:
 @final
 @dataclass(frozen=True, slots=True)
 class Box:
-    """The constraint ``lower <= x <= upper``; the prox is clipping."""
+    """The constraint ``lower <= x <= upper``; the prox is clipping.
+
+    h is 0 inside and infinite outside, so the step does not matter.
+
+    Parameters
+    ----------
+    lower, upper
+        Bounds for every entry; ``-math.inf`` and ``math.inf`` leave a side open.
+
+    Examples
+    --------
+    >>> Box(-1.0, 2.0).prox(torch.tensor([[3.0, -0.5, -2.0]]), 1.0)
+    tensor([[ 2.0000, -0.5000, -1.0000]])
+    """
 
     lower: float
     upper: float
@@ -269,12 +399,12 @@ class Box:
         return _indicator(((x >= self.lower) & (x <= self.upper)).all(1), x)
 
     def prox(self, z: Tensor, step: Step) -> Tensor:
-        """Clip."""
+        """``clip(z, lower, upper)``."""
         del step
         return z.clamp(self.lower, self.upper)
 
     def distance(self, u: Tensor, y: Tensor) -> Tensor:
-        """Against the normal cone: free outward at a bound, 0 inside."""
+        """From the normal cone: outward directions at a bound, {0} inside."""
         outward = torch.where(y >= self.upper, u.clamp(min=0), 0.0) + torch.where(
             y <= self.lower, u.clamp(max=0), 0.0
         )
@@ -284,7 +414,13 @@ class Box:
 @final
 @dataclass(frozen=True, slots=True)
 class NonNegative:
-    """The constraint ``x >= 0``."""
+    """The constraint ``x >= 0``; the prox is ``max(z, 0)``.
+
+    Examples
+    --------
+    >>> NonNegative().prox(torch.tensor([[3.0, -0.5]]), 1.0)
+    tensor([[3., 0.]])
+    """
 
     def value(self, x: Tensor) -> Tensor:
         """0 inside, infinity outside."""
@@ -295,14 +431,25 @@ class NonNegative:
         return Box(0.0, math.inf).prox(z, step)
 
     def distance(self, u: Tensor, y: Tensor) -> Tensor:
-        """As for `Box`."""
+        """As for `Box`, from the normal cone."""
         return Box(0.0, math.inf).distance(u, y)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class LInfBall:
-    """The constraint ``|x|_inf <= radius``."""
+    """The constraint ``|x|_inf <= radius``; the prox is ``clip(z, -radius, radius)``.
+
+    Parameters
+    ----------
+    radius
+        Largest absolute value of an entry, not negative.
+
+    Examples
+    --------
+    >>> LInfBall(1.0).prox(torch.tensor([[3.0, -0.5, -2.0]]), 1.0)
+    tensor([[ 1.0000, -0.5000, -1.0000]])
+    """
 
     radius: float
 
@@ -314,18 +461,25 @@ class LInfBall:
         return Box(-self.radius, self.radius).value(x)
 
     def prox(self, z: Tensor, step: Step) -> Tensor:
-        """Clip to ``[-radius, radius]``."""
+        """``clip(z, -radius, radius)``."""
         return Box(-self.radius, self.radius).prox(z, step)
 
     def distance(self, u: Tensor, y: Tensor) -> Tensor:
-        """As for `Box`."""
+        """As for `Box`, from the normal cone."""
         return Box(-self.radius, self.radius).distance(u, y)
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Simplex:
-    """The constraint ``x >= 0, sum x = radius``; the prox sorts once.
+    """The constraint ``x >= 0, sum_j x_j = radius``; the prox is ``max(z - tau, 0)``.
+
+    tau is the number that makes the sum right; sorting once finds it.
+
+    Parameters
+    ----------
+    radius
+        The sum of each row, positive.
 
     Examples
     --------
@@ -339,7 +493,7 @@ class Simplex:
         require_positive("Simplex", radius=self.radius)
 
     def value(self, x: Tensor) -> Tensor:
-        """0 inside (to rounding), infinity outside."""
+        """0 inside (up to rounding), infinity outside."""
         slack = x.shape[1] * torch.finfo(x.dtype).eps * self.radius
         on_plane = (x.sum(1) - self.radius).abs() <= slack
         return _indicator((x >= 0).all(1) & on_plane, x)
@@ -358,14 +512,17 @@ class Simplex:
 @final
 @dataclass(frozen=True, slots=True)
 class Only:
-    """Another regularizer, on the parameters whose names match a pattern.
+    """Another regularizer, applied only to the parameters whose names match a pattern.
+
+    Other parameters are not regularized: their value is 0, their prox the identity.
 
     Parameters
     ----------
     inner
         The regularizer.
     names
-        Shell patterns for `named_parameters`, such as ``"*.weight"``; one or several.
+        Shell patterns for the names of `named_parameters`, such as ``"*.weight"``; one,
+        or a tuple of several.
 
     Examples
     --------
@@ -375,11 +532,17 @@ class Only:
     tensor([[0.5000, 0.5000, 1.0000]])
     """
 
-    inner: Any
+    inner: Regularizer | NeedsLayout
     names: str | tuple[str, ...]
 
     def bind(self, layout: Layout) -> "OnColumns":
-        """Find the columns of the named parameters."""
+        """Find the columns of the matching parameters in a model.
+
+        Parameters
+        ----------
+        layout
+            Which columns belong to which parameter; a problem passes its own.
+        """
         patterns = (self.names,) if isinstance(self.names, str) else self.names
         for pattern in patterns:
             if not fnmatch.filter(layout.names, pattern):
@@ -387,41 +550,42 @@ class Only:
         chosen = layout.select(
             lambda name: any(fnmatch.fnmatchcase(name, q) for q in patterns)
         )
-        return OnColumns(bound(self.inner, chosen), layout.columns(chosen.names))
+        inner = bind_to_layout(self.inner, chosen)
+        return OnColumns(inner, layout.columns(chosen.names))
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class OnColumns:
-    """A regularizer restricted to some columns; what `Only` becomes in a problem."""
+    """A regularizer on some of the columns: what `Only` becomes once it is bound."""
 
-    inner: Any
+    inner: Regularizer
     columns: Tensor
 
     def value(self, x: Tensor) -> Tensor:
         """Value on the columns."""
-        values: Tensor = self.inner.value(x[:, self.columns.to(x.device)])
-        return values
+        return self.inner.value(x[:, self.columns.to(x.device)])
 
     def prox(self, z: Tensor, step: Step) -> Tensor:
         """Prox on the columns, identity elsewhere."""
         columns = self.columns.to(z.device)
         return z.index_copy(1, columns, self.inner.prox(z[:, columns], step))
 
-    def subgrad(self, x: Tensor) -> Tensor | None:
-        """Subgradient on the columns, 0 elsewhere; None if the inner has none."""
-        if not hasattr(self.inner, "subgrad"):
-            return None
+    def subgrad(self, x: Tensor) -> Tensor:
+        """Subgradient on the columns, 0 elsewhere."""
+        assert has_subgrad(self.inner)
         columns = self.columns.to(x.device)
         inner = self.inner.subgrad(x[:, columns])
         return torch.zeros_like(x).index_copy(1, columns, inner)
 
     def distance(self, u: Tensor, y: Tensor) -> Tensor | None:
         """Distance on the columns plus |u|^2 elsewhere; None if the inner has none."""
-        if not hasattr(self.inner, "distance"):
+        if not has_distance(self.inner):
             return None
         columns = self.columns.to(u.device)
-        inner: Tensor = self.inner.distance(u[:, columns], y[:, columns])
+        inner = self.inner.distance(u[:, columns], y[:, columns])
+        if inner is None:
+            return None
         elsewhere = u.index_fill(1, columns, 0).square().sum(1)
         return inner + elsewhere
 
@@ -440,14 +604,15 @@ REGULARIZERS: Mapping[str, type[Any]] = {
 """Every regularizer by its command-line name."""
 
 
-def bound(regularizer: Any, layout: Layout) -> Any:
-    """Tell a regularizer the model's layout if it wants to know; refuse others."""
+def bind_to_layout(
+    regularizer: Regularizer | NeedsLayout, layout: Layout
+) -> Regularizer:
+    """Tell a regularizer the model's layout if it needs it; refuse anything else."""
     if isinstance(regularizer, type):
         name = regularizer.__name__
         raise InputError(f"regularizer `{name}` is a class. Build it: `{name}(...)`.")
-    bind = getattr(regularizer, "bind", None)
-    if bind is not None:
-        return bind(layout)
+    if isinstance(regularizer, NeedsLayout):
+        return regularizer.bind(layout)
     if not isinstance(regularizer, Regularizer):
         raise InputError(
             f"regularizer `{regularizer}` has no `value` and `prox`. Use `pm.L1(...)` "

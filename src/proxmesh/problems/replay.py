@@ -1,4 +1,4 @@
-"""Replay a pure function of tensors without the machinery that derived it."""
+"""Record the operations of a pure function of tensors once, and replay them."""
 
 from collections.abc import Callable
 from operator import getitem
@@ -17,7 +17,7 @@ RESHAPES = {aten.view.default, aten._unsafe_view.default}
 
 @final
 class Traced:
-    """A function of tensors, traced once for every set of shapes.
+    """A function of tensors, recorded once for every set of shapes.
 
     `vmap` and `grad` rebuild the same list of tensor operations at every call; here the
     list is recorded once and replayed. The function must be pure: what it reads besides
@@ -36,13 +36,13 @@ class Traced:
         self._recorded: dict[Any, Callable[..., Tensor]] = {}
 
     def __call__(self, *tensors: Tensor) -> Tensor:
-        """Call the function, by its recording if there is one."""
-        if torch.compiler.is_compiling():  # which records by itself
+        """Call the function, or replay its recording if there is one."""
+        if torch.compiler.is_compiling():  # the compiler records by itself
             return self._function(*tensors)
         key = tuple((t.shape, t.stride(), t.dtype, t.device) for t in tensors)
         recorded = self._recorded.get(key)
         if recorded is None and any(type(t) is not Tensor for t in tensors):
-            return self._function(*tensors)  # shapes without numbers: not for keeps
+            return self._function(*tensors)  # symbolic shapes: not worth keeping
         if recorded is None:
             recorded = self._recorded[key] = self._record(*tensors)
         return recorded(*tensors)
@@ -50,7 +50,7 @@ class Traced:
     def _record(self, *tensors: Tensor) -> Callable[..., Tensor]:
         try:
             recorded = Recorder.of(self._function, tensors)
-        except Exception:  # what cannot be recorded is called as it is
+        except Exception:  # a function that cannot be recorded is called as it is
             return self._function
         turn_products(recorded)
         return recorded
@@ -60,8 +60,8 @@ class Traced:
 class Recorder(TorchDispatchMode):
     """Writes down every tensor operation that is carried out within it.
 
-    `make_fx` does this too, and more; importing what it needs takes a second, which is
-    most of the time that a small run takes to start.
+    `make_fx` does this too, and more, but importing what it needs takes a second: most
+    of the time that a small run takes to start.
     """
 
     def __init__(self) -> None:
@@ -69,18 +69,19 @@ class Recorder(TorchDispatchMode):
         self.graph = fx.Graph()
         self.constants = torch.nn.Module()
         self._nodes: dict[int, fx.Node] = {}
-        self._kept: list[Tensor] = []  # the id of a tensor is its own while it lives
-        self._given: set[int] = set()  # memory that the function did not make itself
+        self._kept: list[Tensor] = []  # alive, so that no id is used twice
+        self._given: set[int] = set()  # memory that the function did not allocate
 
     @staticmethod
     def of(
         function: Callable[..., Tensor], tensors: tuple[Tensor, ...]
     ) -> fx.GraphModule:
-        """Record a call of a function of tensors, each a different one."""
+        """Record a call of a function with these tensors."""
         recorder = Recorder()
+        # Views, so that a tensor that is given twice is two objects.
         own = [tensor.view_as(tensor) for tensor in tensors]
         for i, tensor in enumerate(own):
-            recorder._know(tensor, recorder.graph.placeholder(f"x{i}"))
+            recorder._remember(tensor, recorder.graph.placeholder(f"x{i}"))
             recorder._given.add(_memory(tensor))
         with recorder:
             found = function(*own)
@@ -90,7 +91,7 @@ class Recorder(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Torch's switch: True would import the compiler to keep it out of here."""
+        """Torch's switch: True would import the compiler only to keep it out."""
         return False
 
     def __torch_dispatch__(
@@ -102,22 +103,20 @@ class Recorder(TorchDispatchMode):
             raise TypeError(f"`{func}` turns a tensor into a number")
         kwargs = kwargs or {}
         if func._schema.is_mutable:
-            self._refuse_to_change_what_is_given(func, args, kwargs)
+            self._refuse_writing_to_inputs(func, args, kwargs)
         given = fx.node.map_aggregate((args, kwargs), self._node)
         found = func(*args, **kwargs)
         node = self.graph.call_function(func, *given)
         if isinstance(found, Tensor):
-            self._know(found, node)
+            self._remember(found, node)
         else:
             for i, part in enumerate(found):
                 if isinstance(part, Tensor):
-                    self._know(part, self.graph.call_function(getitem, (node, i)))
+                    self._remember(part, self.graph.call_function(getitem, (node, i)))
         return found
 
-    def _refuse_to_change_what_is_given(
-        self, func: Any, args: Any, kwargs: Any
-    ) -> None:
-        """A replay would change it again."""
+    def _refuse_writing_to_inputs(self, func: Any, args: Any, kwargs: Any) -> None:
+        """Refuse operations that write to memory from outside: a replay would again."""
         for i, argument in enumerate(func._schema.arguments):
             if argument.alias_info is None or not argument.alias_info.is_write:
                 continue
@@ -127,20 +126,20 @@ class Recorder(TorchDispatchMode):
             ):
                 raise TypeError(f"`{func}` changes a tensor from outside")
 
-    def _know(self, tensor: Tensor, node: fx.Node) -> None:
+    def _remember(self, tensor: Tensor, node: fx.Node) -> None:
         node.meta["shape"] = tuple(tensor.shape)
         self._nodes[id(tensor)] = node
         self._kept.append(tensor)
 
     def _node(self, value: Any) -> Any:
-        """The node of a tensor; one that nobody made is a constant."""
+        """Return the node of a tensor; one that no operation made is a constant."""
         if not isinstance(value, Tensor):
             return value
         if id(value) not in self._nodes:
             name = f"constant{len(self._kept)}"
             self.constants.register_buffer(name, value)
             self._given.add(_memory(value))
-            self._know(value, self.graph.get_attr(name))
+            self._remember(value, self.graph.get_attr(name))
         return self._nodes[id(value)]
 
 

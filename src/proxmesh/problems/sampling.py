@@ -32,7 +32,7 @@ def derived_seed(seed: int, *purpose: str | int) -> int:
     return int(np.random.SeedSequence([seed, len(words), *words]).generate_state(1)[0])
 
 
-def mixed(h: Tensor) -> Tensor:
+def scrambled(h: Tensor) -> Tensor:
     """Scramble 32-bit values held in int64; the multipliers cannot overflow it."""
     h = h ^ (h >> 16)
     h = (h * 0x21F0AAAD) & MASK
@@ -44,7 +44,7 @@ def mixed(h: Tensor) -> Tensor:
 @final
 @dataclass(frozen=True, slots=True)
 class Sampler:
-    """Draws uniformly with replacement from shards that lie one after another.
+    """Draws uniformly, with replacement, from shards that lie one after another.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Sampler:
         """Build the sampler of these agents' shards."""
         column = torch.tensor(sizes)[:, None]
         start = torch.tensor([derived_seed(seed, "sampling")])
-        keys = mixed(mixed(start) ^ torch.tensor(agents)[:, None])
+        keys = scrambled(scrambled(start) ^ torch.tensor(agents)[:, None])
         return Sampler(
             keys=keys.to(device),
             sizes=column.to(device),
@@ -73,11 +73,11 @@ class Sampler:
         )
 
     def indices(self, k: int | Tensor, size: int, stream: int = 0) -> Tensor:
-        """Return rows of the stacked shards, ``[n_local, size]``."""
+        """Return rows of the concatenated shards, ``[n_local, size]``."""
         position = torch.arange(size, device=self.keys.device)
-        key = mixed(self.keys ^ k)
-        draw = mixed(key ^ ((position + stream * STREAM_STRIDE) & MASK))
-        # A second word: under the first alone, near keys permute the same draws.
-        draw = mixed((draw + mixed(key + 1)) & MASK)
+        key = scrambled(self.keys ^ k)
+        draw = scrambled(key ^ ((position + stream * STREAM_STRIDE) & MASK))
+        # A second hash: with the first alone, close keys permute the same draws.
+        draw = scrambled((draw + scrambled(key + 1)) & MASK)
         # The top of a 32-bit product is uniform on 0 .. size-1, without modulo bias.
         return self.offsets + ((draw * self.sizes) >> 32)

@@ -36,9 +36,7 @@ def _reason(module: nn.Module) -> str | None:
     if getattr(module, "track_running_stats", False):
         return "keeps running statistics. Set `track_running_stats=False`."
     if isinstance(module, _DropoutNd) and module.p > 0:
-        return (
-            "draws random numbers. Remove it or set `p=0`; a regularizer replaces it."
-        )
+        return "draws random numbers. Remove it or set `p=0`; use a regularizer."
     if isinstance(module, nn.RReLU):
         return "draws random numbers. Replace it with `nn.LeakyReLU`."
     if getattr(module, "dropout", 0) and isinstance(module.dropout, float):

@@ -1,9 +1,7 @@
 """Run folders as the report sees them."""
 
 import dataclasses
-import json
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +10,9 @@ from typing import Any, final
 import pandas as pd
 
 from proxmesh.errors import InputError
-from proxmesh.runs.compare import is_whole
 from proxmesh.runs.config import flattened, task_of
-from proxmesh.solver.result import Outcome, RunFolder
+from proxmesh.solver.folder import RunFolder
+from proxmesh.solver.outcome import Outcome
 
 __all__ = ["Run", "collect", "read_runs", "require_one_task"]
 
@@ -65,8 +63,8 @@ def collect(folders: Iterable[Path]) -> list[Run]:
     for top in folders:
         if not top.is_dir():
             raise InputError(f"`{top}` is no folder. Give folders of runs.")
-        files = [*top.rglob("summary.json"), *top.rglob(RunFolder.FAILURE)]
-        inside = [file.parent for file in sorted(files, key=_in_order)]
+        found = [folder.path for folder in RunFolder.below(top)]
+        inside = sorted(found, key=_in_order)
         if not read_runs(inside):
             raise InputError(f"folder `{top}` holds no run that has ended.")
         places |= {folder.resolve(): top for folder in inside}
@@ -126,20 +124,20 @@ def _where(run: Run, places: Mapping[Path, Path]) -> str:
 
 
 def _read(folder: Path) -> Run | None:
-    if is_whole(folder):
-        config = tomllib.loads((folder / "config.toml").read_text())
-        summary = json.loads((folder / "summary.json").read_text())
+    files = RunFolder(folder)
+    if files.is_whole():
+        config, summary = files.config(), files.summary()
         return Run(
             label=_label(folder, config),
             seed=config["seed"],
             folder=folder,
             config=config,
-            history=pd.read_csv(folder / "history.csv"),
+            history=files.history(),
             outcome=summary["outcome"],
             message=summary["message"],
         )
-    failure = folder / RunFolder.FAILURE
-    if not failure.exists():
+    failure = files.failure()
+    if failure is None:
         return None
     seed = re.search(r"\d+$", folder.name)
     return Run(
@@ -149,7 +147,7 @@ def _read(folder: Path) -> Run | None:
         config={},
         history=pd.DataFrame(),
         outcome=FAILED,
-        message=failure.read_text().strip(),
+        message=failure,
     )
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import inspect
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,20 +11,20 @@ import torch
 from torch import nn
 
 from proxmesh.algorithms import ALGORITHMS
-from proxmesh.construct import call
-from proxmesh.errors import InputError, Notice, unknown
-from proxmesh.solver.compile_step import has_compiler, pays_off
+from proxmesh.construct import construct
+from proxmesh.errors import InputError, unknown
 from proxmesh.runs.config import (
-    NOT_THE_RESULT,
+    HOW_IT_IS_COMPUTED,
     Config,
     DataSection,
     RegularizerSection,
     flattened,
-    without_empty,
 )
-from proxmesh.solver.prepare import initial_rows, roots_rows
-from proxmesh.solver.result import Result
-from proxmesh.solver.loop import DEFAULT_EVALUATIONS, Observer, solve
+from proxmesh.solver.failures import announcing_failure
+from proxmesh.solver.folder import without_empty
+from proxmesh.solver.preparation import prepared
+from proxmesh.solver.run import Run
+from proxmesh.solver.settings import EVALUATIONS, Hooks
 from proxmesh.graphs import CONSTRUCTORS, Graph, make
 from proxmesh.launchers import launched, threads_allowed
 from proxmesh.network import connect
@@ -35,13 +34,12 @@ from proxmesh.data.datasets import DATASETS, Dataset, load
 from proxmesh.problems.models import MODELS
 from proxmesh.problems.regularizers import REGULARIZERS
 from proxmesh.problems.sampling import derived_seed
-from proxmesh.theory import Settled, settled
-from proxmesh.types import World
+from proxmesh.types import Algorithm, World
 
-__all__ = ["Job", "assemble", "build_algorithm", "build_graph"]
+__all__ = ["Built", "build", "build_algorithm", "build_graph"]
 
 DEFAULT_L1 = 1e-4
-PER_AGENT = "per-agent"  # the data set that is one file an agent
+PER_AGENT = "per-agent"  # the data set that is one file per agent
 MANY_IMAGES = 10_000
 IMAGE_EVALUATIONS = 10
 WORK_OF_A_THREAD = 2e6  # parameters x samples of a batch; a9a/mlp on 8 agents has 4e6
@@ -50,70 +48,76 @@ IMAGE_WORK = 10  # how much more a convolution's parameter works
 
 @final
 @dataclass(frozen=True, slots=True)
-class Job:
-    """A run that is ready to start."""
+class Built:
+    """Everything that a config describes, ready to be prepared as a run."""
 
+    config: Config
     problem: LearningProblem
-    algorithm: Any
+    algorithm: Algorithm[Any]
     graph: Graph
     world: World
-    config: dict[str, Any]  # complete once settled: reruns the run exactly
-    found: Settled | None = None  # what was measured to find the constants
+    model: str  # its name
+    eval_every: int
+    threads: int
 
-    def settled(self, *, always: bool = False) -> "Job":
-        """Find the constants that were left out, and write them into the config.
+    @property
+    def data_name(self) -> str:
+        """The data set, or the file that was named in its place."""
+        return PER_AGENT if _has_agent_files(self.config) else self.config.data.name
 
-        `always`: measure the curvature of the losses even if none was.
-        """
-        if self.found is not None:
-            return self
-        torch.set_num_threads(self.config["run"]["threads"])
-        init = self.config["model"]["init"]
-        rows = initial_rows(self.problem, init)
-        if init == "same":
-            rows = roots_rows(rows, self.world)
-        found = settled(
-            self.algorithm, self.problem, self.world, self.graph, rows, always=always
-        )
-        before, run = self.config["algorithm"], self.config["run"]
-        config = {
-            **self.config,
-            "algorithm": {**before, **dataclasses.asdict(found.algorithm)},
-            "run": {**run, "automatic": list(found.automatic or run["automatic"])},
-        }
-        return dataclasses.replace(
-            self, algorithm=found.algorithm, config=config, found=found
-        )
-
-    def run(
-        self, out: Any = None, force: bool = False, observer: Observer | None = None
-    ) -> Result:
-        """Start it."""
-        if self.found is None:
-            return self.settled().run(out, force, observer)
-        settings = self.config["run"]
-        torch.set_num_threads(settings["threads"])
-        return solve(
+    def prepare(self, out: Path | None = None, force: bool = False) -> Run:
+        """Prepare the run; its folder will hold the complete config."""
+        return prepared(
             self.problem,
             self.algorithm,
             self.graph,
-            settings["steps"],
-            init=self.config["model"]["init"],
-            engine=self.world,
-            evaluation=settings["eval"],
-            eval_every=settings["eval_every"],
-            target=settings["target"],
-            kkt=settings["kkt"],
-            monitor=settings["monitor"],
-            compile=settings["compile"] == "on",
-            observer=observer,
-            out=out,
-            config=self.config,
-            force=force,
+            settings=self.config.run.settings().changed(eval_every=self.eval_every),
+            hooks=Hooks(
+                init=self.config.model.init, out=out, force=force, config=self.complete
+            ),
+            world=self.world,
         )
 
+    def complete(self, run: Run) -> dict[str, Any]:
+        """The config with all that was decided: it reruns the run exactly."""
+        tree = self.tree(run.problem)
+        tree["algorithm"] |= dataclasses.asdict(run.algorithm)  # type: ignore[call-overload]
+        tree["run"]["compile"] = run.settings.compile
+        found = run.settled.automatic or tree["run"]["automatic"]
+        tree["run"]["automatic"] = list(found)
+        return tree
 
-def assemble(config: Config) -> Job:
+    def tree(self, problem: Any = None) -> dict[str, Any]:
+        """The config with every default filled in that a run does not decide."""
+        config, tree = self.config, self.config.tree()
+        opened: LearningProblem = self.problem if problem is None else problem
+        way = opened.way
+        tree["run"] |= {
+            "eval_every": self.eval_every,
+            "threads": self.threads,
+            "vectorize": False if way == "loop" else way,
+            "paired": opened.paired,
+        }
+        tree["algorithm"] |= dataclasses.asdict(self.algorithm)  # type: ignore[call-overload]
+        if _has_agent_files(config):
+            folder = str(Path(config.data.dir or "").resolve())
+            tree["data"] |= {"name": self.data_name, "dir": folder}
+        for section in ("data", "graph"):  # users' files: found again from any folder
+            file = Path(tree[section]["name"])
+            if file.is_file():
+                tree[section]["name"] = str(file.resolve())
+        model = {**tree["model"], "name": self.model}
+        tree["model"] = {**_defaults(MODELS[self.model]), **model}
+        tree["regularizer"] = _with_weight(config.regularizer).model_dump()
+        if config.data.name in DATASETS:
+            tree["data"] = {**_defaults(DATASETS[config.data.name].build), **tree["data"]}
+        if config.graph.name in CONSTRUCTORS:
+            constructor = CONSTRUCTORS[config.graph.name]
+            tree["graph"] = {**_defaults(constructor, "seed", "n"), **tree["graph"]}
+        return tree
+
+
+def build(config: Config) -> Built:
     """Build everything a run needs; every wrong name or value is found here."""
     with config.building("algorithm"):
         algorithm = build_algorithm(config)
@@ -121,51 +125,55 @@ def assemble(config: Config) -> Job:
         graph = build_graph(config)
     with config.building("regularizer"):
         regularizer = _regularizer(config)
-    dtype = getattr(torch, config.run.dtype)
     world = connect(
         graph,
         config.run.engine,
-        dtype=dtype,
+        dtype=getattr(torch, config.run.dtype),
         device=_device(config),
         timeout=config.run.timeout,
     )
     world.agree(_facts(config))
-    try:
-        return _assembled(config, algorithm, graph, regularizer, world)
-    except InputError:
-        world.farewell("InputError, see its own message")  # which may quote its data
-        raise
+    with announcing_failure(world):
+        with config.building("data"):
+            shards, dataset = _data(config, world)
+        with config.building("model"):
+            name = config.model.name or _suited(dataset)
+            model = _model(config, name, dataset)
+        problem = LearningProblem(
+            model=model,
+            loss=nn.functional.cross_entropy,
+            shards=shards.__getitem__ if world.distributed else shards,
+            test=dataset.test,
+            regularizer=regularizer,
+            batch_size=config.run.batch,
+            seed=config.seed,
+            vectorize=config.run.vectorize,
+            paired=config.run.paired,
+        )
+        threads = config.run.threads or _threads(problem, len(world.agents))
+        torch.set_num_threads(threads)  # before anything is timed
+        every = config.run.eval_every or _eval_every(config, shards, dataset, world)
+        return Built(
+            config=config,
+            problem=problem,
+            algorithm=algorithm,
+            graph=graph,
+            world=world,
+            model=name,
+            eval_every=every,
+            threads=threads,
+        )
 
 
 def _facts(config: Config) -> dict[str, str]:
     """What the config says, but for where and how fast a run is computed."""
-    said = flattened(without_empty(config.model_dump()))
-    shared = {k: str(v) for k, v in said.items() if not k.startswith(NOT_THE_RESULT)}
-    return {**shared, "one file an agent": str(_has_agent_files(config))}
-
-
-def _assembled(
-    config: Config, algorithm: Any, graph: Graph, regularizer: Any, world: World
-) -> Job:
-    """Read the data of our agents and build their problem."""
-    with config.building("data"):
-        shards, dataset = _data(config, world)
-    with config.building("model"):
-        model_name = config.model.name or _suited(dataset)
-        model = _model(config, model_name, dataset)
-    problem = LearningProblem(
-        model=model,
-        loss=nn.functional.cross_entropy,
-        shards=shards,
-        test=dataset.test,
-        regularizer=regularizer,
-        batch_size=config.run.batch,
-        seed=config.seed,
-        vectorize=config.run.vectorize,
-        paired=config.run.paired,
-    ).local(world.agents)
-    complete = _complete(config, algorithm, model_name, problem, world)
-    return Job(problem, algorithm, graph, world, complete)
+    said = flattened(without_empty(config.tree()))
+    shared = {
+        key: str(value)
+        for key, value in said.items()
+        if not key.startswith(HOW_IT_IS_COMPUTED)
+    }
+    return {**shared, "one file per agent": str(_has_agent_files(config))}
 
 
 def build_graph(config: Config) -> Graph:
@@ -174,7 +182,7 @@ def build_graph(config: Config) -> Graph:
     constructor = CONSTRUCTORS.get(section.name)
     if constructor and "seed" in inspect.signature(constructor).parameters:
         options.setdefault("seed", derived_seed(config.seed, "graph"))
-    return make(section.name, section.agents, beside=["agents"], **options)
+    return make(section.name, section.agents, also_known=["agents"], **options)
 
 
 def _named(kind: str, known: Mapping[str, Any], name: str) -> Any:
@@ -185,8 +193,9 @@ def _named(kind: str, known: Mapping[str, Any], name: str) -> Any:
 
 def _built(kind: str, known: Mapping[str, Any], section: Any) -> Any:
     build = _named(kind, known, section.name)
-    beside = [key for key in type(section).model_fields if key != "name"]
-    return call(f"{kind} `{section.name}`", build, section.options, beside=beside)
+    also_known = [key for key in type(section).model_fields if key != "name"]
+    who = f"{kind} `{section.name}`"
+    return construct(who, build, section.options, also_known=also_known)
 
 
 def build_algorithm(config: Config) -> Any:
@@ -199,16 +208,15 @@ def build_algorithm(config: Config) -> Any:
                 f"algorithm `{name}` has `{key}` = {value}, got {options[key]}. Leave "
                 "it out, or choose another algorithm."
             )
-    return call(f"algorithm `{name}`", method.kind, options)
+    return construct(f"algorithm `{name}`", method.kind, options)
 
 
 def _data(config: Config, world: World) -> tuple[Any, Dataset]:
-    """Our agents' shards: from files of their own, or our part of a data set."""
+    """Shards by agent: from files of their own, or parts of a data set."""
     if _has_agent_files(config):
         return _agent_data(config, world)
     dataset = _dataset(config)
-    shards = _shards(config, dataset, world.n)
-    return (shards if world.engine == "simulated" else shards.__getitem__), dataset
+    return _shards(config, dataset, world.n), dataset
 
 
 def _has_agent_files(config: Config) -> bool:
@@ -223,29 +231,31 @@ def _agent_data(config: Config, world: World) -> tuple[Any, Dataset]:
     section = config.data
     if section.dir is None:
         raise InputError(
-            f"dataset `{PER_AGENT}` needs the folder with one file an agent: "
+            f"dataset `{PER_AGENT}` needs the folder with one file per agent: "
             "`--data-dir FOLDER`."
         )
     if section.split != DataSection.model_fields["split"].default:
         raise InputError(
-            f"`--split {section.split}`: the data is split already, into one file an "
-            "agent. Leave it out."
+            f"`--split {section.split}`: the data is split already, into one file "
+            "per agent. Leave it out."
         )
 
     def largest(number: int) -> int:
         return int(world.reduce(torch.full((len(world.agents),), number), "max"))
 
-    beside = [key for key in DataSection.model_fields if key != "name"]
+    also_known = [key for key in DataSection.model_fields if key != "name"]
     who = f"dataset `{PER_AGENT}`"
     arguments = (section.dir, world.agents, largest)
-    found = call(who, load_agents, section.options, *arguments, beside=beside)
-    return found.shards.__getitem__, found.dataset
+    found = construct(
+        who, load_agents, section.options, *arguments, also_known=also_known
+    )
+    return found.shards, found.dataset
 
 
 def _dataset(config: Config) -> Dataset:
     section = config.data
-    beside = [key for key in DataSection.model_fields if key != "name"]
-    dataset = load(section.name, section.dir, beside=beside, **section.options)
+    also_known = [key for key in DataSection.model_fields if key != "name"]
+    dataset = load(section.name, section.dir, also_known=also_known, **section.options)
     if config.model.name == "lenet" and dataset.features == 28 * 28:
         return dataset.shaped(1, 28, 28)
     return dataset
@@ -275,7 +285,7 @@ def _model(config: Config, name: str, dataset: Dataset) -> nn.Module:
     build = _named("model", MODELS, name)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derived_seed(config.seed, "init"))
-        model: nn.Module = call(
+        model: nn.Module = construct(
             f"model `{name}`",
             build,
             config.model.options,
@@ -314,65 +324,19 @@ def _shards(config: Config, dataset: Dataset, agents: int) -> list[Any]:
     return dataset.split(agents, section.split, **options)
 
 
-def _eval_every(steps: int, problem: LearningProblem, world: World) -> int:
+def _eval_every(config: Config, shards: Any, dataset: Dataset, world: World) -> int:
     """Look often, but not so often that looking at many images takes longest."""
-    agents = len(world.agents)
-    share = torch.full((agents,), problem.num_samples / agents, dtype=torch.float64)
-    many = world.reduce(share, "sum").item() > MANY_IMAGES  # the same on all ranks
-    images = many and problem.sample(0).inputs[0].ndim > 3
-    return max(1, steps // (IMAGE_EVALUATIONS if images else DEFAULT_EVALUATIONS))
+    sizes = torch.tensor([float(len(shards[agent][1])) for agent in world.agents])
+    many = world.reduce(sizes.double(), "sum").item() > MANY_IMAGES
+    images = many and dataset.inputs.ndim > 2
+    return max(1, config.run.steps // (IMAGE_EVALUATIONS if images else EVALUATIONS))
 
 
-def _threads(problem: LearningProblem) -> int:
+def _threads(problem: LearningProblem, agents: int) -> int:
     """As many threads as have something to do; the others would mostly wait."""
-    work = len(problem.agents) * problem.batch_size * problem.layout.p
+    work = agents * problem.batch_size * problem.layout.p
     busy = work * (IMAGE_WORK if problem.convolves else 1) / WORK_OF_A_THREAD
     return max(1, min(threads_allowed(), int(busy)))
-
-
-def _compile(asked: str, algorithm: Any, problem: LearningProblem, steps: int) -> str:
-    """What `--compile` comes to here: on or off."""
-    wanted = asked == "on" or (asked == "auto" and pays_off(algorithm, problem, steps))
-    if wanted and not has_compiler():
-        warnings.warn(
-            f"`--compile {asked}` would compile this run, but no C++ compiler was "
-            "found. Install g++.",
-            Notice,
-            stacklevel=4,
-        )
-        return "off"
-    return "on" if wanted else "off"
-
-
-def _complete(
-    config: Config, algorithm: Any, model: str, problem: LearningProblem, world: World
-) -> dict[str, Any]:
-    """Fill in every default that was in force."""
-    tree = config.model_dump()
-    run = tree["run"]
-    run["eval_every"] = run["eval_every"] or _eval_every(run["steps"], problem, world)
-    run["threads"] = run["threads"] or _threads(problem)
-    torch.set_num_threads(run["threads"])  # before anything is timed
-    way = problem.stacked.way
-    run["vectorize"] = False if way == "loop" else way
-    run["paired"] = problem.paired
-    run["compile"] = _compile(run["compile"], algorithm, problem, run["steps"])
-    tree["algorithm"] |= dataclasses.asdict(algorithm)
-    if _has_agent_files(config):
-        folder = str(Path(config.data.dir or "").resolve())
-        tree["data"] |= {"name": PER_AGENT, "dir": folder}
-    for section in ("data", "graph"):  # own files: found again from any folder
-        file = Path(tree[section]["name"])
-        if file.is_file():
-            tree[section]["name"] = str(file.resolve())
-    tree["model"] = {**_defaults(MODELS[model]), **tree["model"], "name": model}
-    tree["regularizer"] = _with_weight(config.regularizer).model_dump()
-    if config.data.name in DATASETS:
-        tree["data"] = {**_defaults(DATASETS[config.data.name]), **tree["data"]}
-    if config.graph.name in CONSTRUCTORS:
-        constructor = CONSTRUCTORS[config.graph.name]
-        tree["graph"] = {**_defaults(constructor, "seed", "n"), **tree["graph"]}
-    return tree
 
 
 def _defaults(function: Any, *without: str) -> dict[str, Any]:

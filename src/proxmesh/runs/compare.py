@@ -14,19 +14,17 @@ import tomli_w
 from proxmesh.errors import InputError
 from proxmesh.runs.build import build_algorithm
 from proxmesh.runs.config import (
-    NOT_THE_RESULT,
+    HOW_IT_IS_COMPUTED,
     Config,
     flattened,
-    without_empty,
 )
 from proxmesh.runs.pool import Errand
-from proxmesh.solver.costs import Ledger
+from proxmesh.solver.costs import Costs
 from proxmesh.runs.presets import Parameters
-from proxmesh.solver.result import Outcome
+from proxmesh.solver.folder import RunFolder, without_empty
 
 __all__ = [
     "Plan",
-    "is_whole",
     "planned",
     "require_same",
     "run_config",
@@ -81,11 +79,11 @@ def planned(
             config = run_config(task, section, seed, **run)
             folder = out / label / f"seed-{seed}"
             errands.append(Errand(f"{label} seed {seed}", config, folder))
-    done = [e for e in errands if is_whole(e.folder)]
+    done = [e for e in errands if RunFolder(e.folder).is_whole()]
     for errand in done:
         require_same(errand)
     todo = [e for e in errands if e not in done]
-    redone = [e for e in todo if (e.folder / "history.csv").exists()]
+    redone = [e for e in todo if RunFolder(e.folder).is_begun()]
     return Plan(todo, done, redone)
 
 
@@ -94,7 +92,7 @@ def run_config(
 ) -> dict[str, Any]:
     """Return the complete config of one run: this method and seed on the task."""
     config = _config(task, section, seed, **run)
-    tree = config.model_dump()
+    tree = config.tree()
     tree["algorithm"] |= dataclasses.asdict(build_algorithm(config))
     return without_empty(tree)
 
@@ -110,46 +108,28 @@ def steps_within(
     gradients: int, algorithm: Any, batch_size: int, shard_size: float
 ) -> int:
     """Steps that an agent can make with this many sample gradients, init included."""
-    ledger = Ledger(algorithm, batch_size, shard_size, vector_bytes=0)
-    ledger.add(0)
+    costs = Costs(algorithm, batch_size, shard_size, vector_bytes=0)
+    costs.add(0)
     k = 0
     while True:
-        ledger.add(k + 1)
-        if ledger.gradients > gradients:
+        costs.add(k + 1)
+        if costs.gradients > gradients:
             break
         k += 1
     if k == 0:
         raise InputError(
             f"a budget of {gradients:,} gradients does not pay for one step of "
-            f"`{type(algorithm).__name__}`, which takes {ledger.gradients:,}. Raise it."
+            f"`{type(algorithm).__name__}`, which takes {costs.gradients:,}. Raise it."
         )
     return k
 
 
-def is_whole(folder: Path) -> bool:
-    """Whether a folder holds a run that came to its own end, with all its rows."""
-    try:
-        summary = json.loads((folder / "summary.json").read_text())
-        config = tomllib.loads((folder / "config.toml").read_text())
-        history = pd.read_csv(folder / "history.csv")
-        last = summary["final"].get("iteration")
-        told = isinstance(summary["message"], str) and "seed" in config
-        return bool(
-            told
-            and summary["outcome"] in set(Outcome) - {Outcome.INTERRUPTED}
-            and len(history) > 0
-            and history["iteration"].iloc[-1] == last
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return False
-
-
 def require_same(errand: Errand) -> None:
     """Refuse a folder whose run is not the one that was asked for."""
-    there = flattened(tomllib.loads((errand.folder / "config.toml").read_text()))
+    there = flattened(RunFolder(errand.folder).config())
     asked = flattened(tomllib.loads(tomli_w.dumps(errand.config)))
     found = {f"algorithm.{name}" for name in there.get("run.automatic", ())}
-    ignored = {*NOT_THE_RESULT, "run.automatic", *(found - set(asked))}
+    ignored = {*HOW_IT_IS_COMPUTED, "run.automatic", *(found - set(asked))}
     for key in sorted({*there, *asked} - ignored):
         if there.get(key) != asked.get(key):
             raise InputError(

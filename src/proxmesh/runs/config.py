@@ -22,10 +22,11 @@ from pydantic import (
 )
 
 from proxmesh.errors import InputError, unknown
-from proxmesh.solver.result import without_empty
+from proxmesh.solver.folder import without_empty
+from proxmesh.solver.settings import LOCAL, Count, Settings
 
 __all__ = [
-    "NOT_THE_RESULT",
+    "HOW_IT_IS_COMPUTED",
     "Config",
     "assignment",
     "flattened",
@@ -36,17 +37,15 @@ __all__ = [
     "without_empty",
 ]
 
-NOT_THE_RESULT = (  # where and how fast a run is computed
+HOW_IT_IS_COMPUTED = (  # where and how fast: other values give the same result
     "data.dir",
-    "run.compile",
-    "run.engine",
     "run.paired",
     "run.threads",
-    "run.timeout",
     "run.vectorize",
+    *(f"run.{name}" for name in sorted(LOCAL)),
 )
 NOT_THE_TASK = (  # and how long, how closely and on what
-    *NOT_THE_RESULT,
+    *HOW_IT_IS_COMPUTED,
     "run.automatic",
     "run.device",
     "run.eval",
@@ -65,7 +64,6 @@ CURVATURE = (  # on which constants that are found depend
     "run.batch",
     "run.dtype",
 )
-Count = Annotated[int, Field(ge=1, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +78,6 @@ class Source:
         """Return ` (file, line)` of a key, or nothing if the file did not set it."""
         line = None if ".".join(keys) in self.flags else _line_of(self.text, keys)
         return "" if line is None else f" (`{self.file}`, line {line})"
-
-
-class Closed(BaseModel):
-    """A section whose keys are all listed here."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Named(BaseModel):
@@ -136,19 +128,11 @@ class RegularizerSection(Named):
     only: str | list[str] | None = None
 
 
-class RunSection(Closed):
-    """How long, how often to look, and on what."""
+class RunSection(Settings):
+    """The settings of a run, and what a config decides besides."""
 
     steps: Count = 2000
     batch: Count = 64
-    eval_every: Count | None = None
-    eval: Literal["mean", "local"] = "mean"
-    target: dict[str, float] = {}
-    kkt: bool = True
-    monitor: Literal["theory"] | None = None
-    engine: str = "auto"
-    timeout: Annotated[FiniteFloat, Field(gt=0)] = 60.0
-    compile: Literal["auto", "on", "off"] = "auto"
     threads: Annotated[int, Field(ge=1, le=1024, strict=True)] | None = None
     dtype: Literal["float32", "float64"] = "float32"
     device: str = "cpu"
@@ -156,9 +140,20 @@ class RunSection(Closed):
     paired: Literal["auto", True, False] = "auto"
     automatic: list[str] = []  # constants in `algorithm` that were found, not given
 
+    def settings(self) -> Settings:
+        """Those that the run itself reads."""
+        return Settings.model_validate(self.model_dump(include={*Settings.model_fields}))
 
-class Config(Closed):
+    @classmethod
+    def keys(cls) -> list[str]:
+        """What may stand in this section of a file."""
+        return [field.alias or name for name, field in cls.model_fields.items()]
+
+
+class Config(BaseModel):
     """Everything that decides a run."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     seed: Annotated[int, Field(ge=0, strict=True)] = 0
     algorithm: AlgorithmSection = AlgorithmSection()
@@ -169,6 +164,10 @@ class Config(Closed):
     run: RunSection = RunSection()
 
     _source: Source = PrivateAttr(default_factory=Source)
+
+    def tree(self) -> dict[str, Any]:
+        """Sections and keys as they stand in a file."""
+        return self.model_dump(by_alias=True)
 
     @contextmanager
     def building(self, section: str) -> Iterator[None]:
@@ -213,7 +212,7 @@ def load_config(
 
 
 def _forget_what_was_found(tree: dict[str, Any], changes: Iterable[str]) -> None:
-    """Constants that a run found are found anew for another task or beside given ones.
+    """Drop constants that a run found, to be found again: the task has changed.
 
     What is no section or no list is refused later, with its place.
     """
@@ -313,9 +312,9 @@ def _explained(error: ValidationError, source: Source) -> InputError:
     keys = keys[:2] if keys and keys[0] in Config.model_fields else keys[:1]
     where = source.place_of(keys)
     if first["type"] == "extra_forbidden":
-        section = Config if len(keys) == 1 else RunSection
+        known = list(Config.model_fields) if len(keys) == 1 else RunSection.keys()
         place = f"section `{keys[0]}`" if len(keys) > 1 else "the config"
-        mistake = unknown("option", keys[-1], section.model_fields, of=place)
+        mistake = unknown("option", keys[-1], known, of=place)
         return InputError(f"{str(mistake).rstrip('.')}{where}.")
     wrong = first["msg"].replace("Input should be", "must be", 1)
     return InputError(f"`{'.'.join(keys)}` {wrong}, got {first['input']!r}{where}.")

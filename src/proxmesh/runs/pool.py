@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import Any, TypeAlias, final
 
 from proxmesh.errors import InputError, Notice
-from proxmesh.runs.build import assemble
+from proxmesh.runs.build import build
 from proxmesh.runs.config import Config
-from proxmesh.solver.result import RunFolder
+from proxmesh.solver.folder import RunFolder
 
 __all__ = ["Crew", "Ended", "Errand", "Message", "Noted", "Progressed"]
 
@@ -141,7 +141,7 @@ class Crew:
             process.join()
             if message.outcome == "failed":
                 with contextlib.suppress(OSError):
-                    RunFolder.write_failure(errand.folder, message.message)
+                    RunFolder(errand.folder).write_failure(message.message)
         return message
 
 
@@ -175,8 +175,9 @@ def _work(errand: Errand, sender: Connection) -> None:
 
 
 def _made(errand: Errand, sender: Connection) -> Ended:
-    job = assemble(Config.model_validate(errand.config))
-    result = job.run(errand.folder, force=True, observer=_Reporter(errand, sender))
+    built = build(Config.model_validate(errand.config))
+    run = built.prepare(errand.folder, force=True)
+    result = run.go(_Reporter(errand, sender))
     return Ended(errand, str(result.outcome), result.message, result.final)
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, final
 
 from proxmesh.algorithms import ALGORITHMS
-from proxmesh.construct import call
+from proxmesh.construct import construct
 from proxmesh.errors import InputError, unknown
 from proxmesh.runs.config import flattened, task_of
 
@@ -175,7 +175,7 @@ def _check(parameters: Parameters, label: str) -> None:
         raise unknown("algorithm", name, ALGORITHMS, of=parameters.source)
     method = ALGORITHMS[name]
     try:
-        call(f"algorithm `{name}`", method.kind, {**section, **method.fixed})
+        construct(f"algorithm `{name}`", method.kind, {**section, **method.fixed})
     except InputError as error:
         raise InputError(
             f"{parameters.source} does not fit `{label}`: {error}"

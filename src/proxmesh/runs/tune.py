@@ -17,7 +17,6 @@ from proxmesh.algorithms import ALGORITHMS
 from proxmesh.errors import InputError, unknown
 from proxmesh.runs.build import build_algorithm
 from proxmesh.runs.compare import (
-    is_whole,
     require_same,
     run_config,
     steps_within,
@@ -25,6 +24,8 @@ from proxmesh.runs.compare import (
 from proxmesh.runs.config import Config, flattened, task_of
 from proxmesh.runs.pool import Errand
 from proxmesh.runs.spaces import Choice, Space
+from proxmesh.solver.folder import RunFolder
+from proxmesh.types import finds_constants
 
 __all__ = ["Budget", "Search", "searches", "trial_table", "write_parameters"]
 
@@ -88,10 +89,10 @@ class Search:
                 self._note(trial, options, **bad, message=str(error))
                 continue
             self._open[errand.name] = trial, options
-            if not is_whole(folder):
+            if not RunFolder(folder).is_whole():
                 return errand
             require_same(errand)
-            summary = json.loads((folder / "summary.json").read_text())
+            summary = RunFolder(folder).summary()
             self.tell(errand, summary["outcome"], summary["final"], summary["message"])
         return None
 
@@ -206,7 +207,7 @@ def searches(
         study = optuna.create_study(sampler=sampler)
         config = run_config(task, {"name": label}, task["seed"])
         method = build_algorithm(Config.model_validate(config))
-        automatic = bool(getattr(method, "missing", ()))
+        automatic = finds_constants(method) and bool(method.missing)
         own = None if automatic else space.point(method)
         points = [] if own is None else [own]
         if budget.sampler == "grid":

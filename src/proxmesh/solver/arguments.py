@@ -1,4 +1,4 @@
-"""Checks of what `solve` is given, made before anything is computed or written."""
+"""Checks of what a run is given, made before anything is computed or written."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,24 +8,21 @@ from torch import Tensor
 
 from proxmesh.algorithms.checks import require_fit
 from proxmesh.errors import InputError, unknown
-from proxmesh.metrics import COLUMNS, Metric
-from proxmesh.types import World
+from proxmesh.metrics import COLUMNS
+from proxmesh.solver.settings import Hooks, Settings
+from proxmesh.types import Algorithm, Problem, World, facts_of, finds_constants
 
 __all__ = [
-    "require_callable",
     "require_columns",
     "require_evaluation",
-    "require_metrics",
     "require_parts",
     "require_start",
+    "require_targets",
     "require_width",
 ]
 
-EVALUATIONS = ("mean", "local")
-MONITORS = ("theory",)
 
-
-def require_parts(problem: Any, algorithm: Any) -> None:
+def require_parts(problem: Problem, algorithm: Algorithm[Any]) -> None:
     """Refuse a problem or an algorithm that lacks what every run needs."""
     for thing, kind, methods in (
         (problem, "problem", ("sample", "grad", "prox")),
@@ -42,63 +39,48 @@ def require_parts(problem: Any, algorithm: Any) -> None:
             )
 
 
-def require_start(state: Any, x0: Any, algorithm: Any) -> None:
+def require_start(state: Any, x0: Any, algorithm: Algorithm[Any]) -> None:
     """Refuse two starts, a state that is none, or one without its constants."""
-    if state is not None and x0 is not None:
+    if state is None:
+        return
+    if x0 is not None:
         raise InputError(
             "`state` and `x0` are both given; a run starts at one of them."
         )
-    if state is not None and not (hasattr(state, "k") and hasattr(state, "x")):
+    if not (hasattr(state, "k") and hasattr(state, "x")):
         raise InputError(
             f"`state` is a {type(state).__name__}. Give the `state` of a result."
         )
-    missing = getattr(algorithm, "missing", ())
-    if state is not None and missing:
+    if finds_constants(algorithm) and algorithm.missing:
         raise InputError(
-            f"`state` was made with a `{missing[0]}` that `{type(algorithm).__name__}` "
-            "does not have. Go on from the result itself, or give `result.algorithm`."
+            f"`state` was made with a `{algorithm.missing[0]}` that "
+            f"`{type(algorithm).__name__}` does not have. Go on from the result "
+            "itself, or give `result.algorithm`."
         )
 
 
-def require_callable(own: Any, callbacks: Any) -> None:
-    """Refuse own metrics and callbacks that cannot be called."""
-    if not isinstance(own, Mapping) or not all(map(callable, own.values())):
-        raise InputError("`metrics` must map names to functions f(state, problem).")
-    if callable(callbacks) or not all(map(callable, callbacks)):
-        raise InputError("`callbacks` must be a list of functions f(row, state).")
-
-
-def require_metrics(target: Any, own: Mapping[str, Metric]) -> None:
+def require_targets(target: Mapping[str, float], hooks: Hooks) -> None:
     """Refuse targets and own columns by name before anything is computed."""
-    if not isinstance(target, Mapping):
-        raise InputError(f"`target` must map columns to values, got {target!r}.")
-    for name in own:
+    for name in hooks.metrics:
         if name in COLUMNS:
             raise InputError(f"`metrics`: `{name}` is a column already. Rename it.")
     for name, value in target.items():
-        if name not in COLUMNS and name not in own:
-            raise unknown("metric", name, [*COLUMNS, *own], of="`target`")
-        if not (isinstance(value, int | float) and math.isfinite(value)):
+        if name not in COLUMNS and name not in hooks.metrics:
+            raise unknown("metric", name, [*COLUMNS, *hooks.metrics], of="`target`")
+        if not math.isfinite(value):
             raise InputError(f"`target` of `{name}` must be a number, got {value}.")
 
 
-def require_evaluation(
-    evaluation: str,
-    target: Mapping[str, float],
-    own: Mapping[str, Metric],
-    monitor: str | None,
-) -> None:
-    """Refuse an unknown way to evaluate, or numbers of all agents without a mean."""
-    if evaluation not in EVALUATIONS:
-        raise unknown("evaluation", evaluation, EVALUATIONS)
-    if monitor not in {None, *MONITORS}:
-        raise unknown("monitor", monitor, MONITORS)
-    if monitor is not None and evaluation == "local":
+def require_evaluation(settings: Settings, hooks: Hooks) -> None:
+    """Refuse to ask for numbers of all agents where each evaluates alone."""
+    if settings.evaluation != "local":
+        return
+    if settings.monitor is not None:
         raise InputError(
-            f"the monitor `{monitor}` sums over all agents, but `evaluation` is "
-            "`local`: leave one of them out."
+            f"the monitor `{settings.monitor}` sums over all agents, but `evaluation` "
+            "is `local`: leave one of them out."
         )
-    if evaluation == "local" and (target or own):
+    if settings.target or hooks.metrics:
         raise InputError(
             "`evaluation` is `local`, so no number of the whole network is known: "
             "leave `target` and `metrics` out, or evaluate at the `mean`."
@@ -115,11 +97,11 @@ def require_columns(target: Mapping[str, float], columns: Sequence[str]) -> None
             )
 
 
-def require_width(x: Tensor, problem: Any, world: World, name: str) -> None:
+def require_width(x: Tensor, problem: Problem, world: World, name: str) -> None:
     """Refuse rows that fit neither the network nor the model."""
     require_fit(x, world, name)
-    p = getattr(problem, "p", x.shape[1])
-    if x.shape[1] != p:
+    p = facts_of(problem).p
+    if p is not None and x.shape[1] != p:
         raise InputError(
             f"`{name}` has {x.shape[1]} columns but the model has {p} trainable "
             "parameters."

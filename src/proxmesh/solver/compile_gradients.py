@@ -4,18 +4,16 @@ Drawing a batch, gathering it and taking its gradients is a pure function of the
 and k, like a step; so it is compiled as if it were one.
 """
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 from torch import Tensor
 
 from proxmesh.algorithms.gradients import grad_pair
-from proxmesh.errors import Notice
-from proxmesh.solver.compile_step import CompiledStep, NotCompiledError
-from proxmesh.types import World
+from proxmesh.solver.compile_step import CompiledStep
+from proxmesh.types import Algorithm, Problem, World
 
-__all__ = ["CompiledGradients", "compiled_gradients"]
+__all__ = ["CompiledGradients"]
 
 
 @final
@@ -41,7 +39,7 @@ class Pair:
 class OneGradient:
     """A step that is nothing but a gradient."""
 
-    def step(self, state: One, problem: Any, network: Any) -> One:
+    def step(self, state: One, problem: Problem, network: Any) -> One:
         """Evaluate on the batch of the next k."""
         del network
         k = state.k + 1
@@ -52,7 +50,7 @@ class OneGradient:
 class TwoGradients:
     """A step that is nothing but two gradients on one batch."""
 
-    def step(self, state: Pair, problem: Any, network: Any) -> Pair:
+    def step(self, state: Pair, problem: Problem, network: Any) -> Pair:
         """Evaluate both on the batch of the next k."""
         del network
         k = state.k + 1
@@ -69,7 +67,9 @@ class Draw(NamedTuple):
 class CompiledGradients:
     """A problem whose minibatch gradients are compiled; all else is as it was."""
 
-    def __init__(self, algorithm: Any, problem: Any, world: World, state: Any) -> None:
+    def __init__(
+        self, algorithm: Algorithm[Any], problem: Problem, world: World, state: Any
+    ) -> None:
         self._problem = problem
         self._world = world
         self._one: CompiledStep | None = None
@@ -113,14 +113,3 @@ class CompiledGradients:
             self._pair = self._made(TwoGradients(), before)
         both = self._pair(before)
         return both.x, both.y
-
-
-def compiled_gradients(
-    algorithm: Any, problem: Any, world: World, state: Any
-) -> CompiledGradients | None:
-    """Compile the gradients of a run, or say why they are taken as they are."""
-    try:
-        return CompiledGradients(algorithm, problem, world, state)
-    except NotCompiledError as error:
-        warnings.warn(f"gradients run uncompiled: {error}", Notice, stacklevel=3)
-        return None

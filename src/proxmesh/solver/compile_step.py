@@ -5,10 +5,8 @@ iteration number alone, step sizes and batch indices, is evaluated for hundreds 
 iterations at once; the rest is compiled. An iteration is then one call.
 """
 
-import dataclasses
 import math
 import time
-import warnings
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
@@ -16,10 +14,10 @@ from typing import Any, TypeAlias, final
 import torch
 from torch import Tensor, fx
 
-from proxmesh.errors import Notice
-from proxmesh.types import Algorithm, World
+from proxmesh.solver.state import at_iteration, is_record, reader, rebuilt, tensors_of
+from proxmesh.types import Algorithm, Branching, Problem, World, branches, facts_of
 
-__all__ = ["CompiledStep", "NotCompiledError", "compiled", "has_compiler", "pays_off"]
+__all__ = ["CompiledStep", "NotCompiledError", "has_compiler", "pays_off"]
 
 Step: TypeAlias = Callable[[Any], Any]
 
@@ -46,30 +44,25 @@ class NotCompiledError(Exception):
     """The step cannot be compiled; it runs as it is."""
 
 
-def compiled(
-    algorithm: Algorithm[Any], problem: Any, world: World, state: Any
-) -> "CompiledStep | None":
-    """Compile the step of a run, or say why it runs as it is."""
-    try:
-        return CompiledStep(algorithm, problem, world, state)
-    except NotCompiledError as error:
-        warnings.warn(f"the step runs uncompiled: {error}", Notice, stacklevel=3)
-        return None
-
-
-def pays_off(algorithm: Algorithm[Any], problem: Any, steps: int) -> bool:
+def pays_off(algorithm: Algorithm[Any], problem: Problem, steps: int) -> bool:
     """Whether compiling is likely to save more time than it takes.
 
     A rule, not a measurement: the same run must be made in the same way every time.
     Convolutions are the library's own and gain nothing.
     """
-    facts = ("p", "agents", "batch_size", "convolves", "device")
-    if any(getattr(problem, fact, None) is None for fact in facts):
+    told = facts_of(problem)
+    if (
+        told.p is None
+        or told.agents is None
+        or told.batch_size is None
+        or told.convolves is None
+        or told.device is None
+    ):
         return False  # not one of ours: it may not be what a recording takes it for
-    if problem.convolves or problem.device.type != "cpu":
+    if told.convolves or told.device.type != "cpu":
         return False  # tried and tested on CPUs alone
-    samples = len(problem.agents) * problem.batch_size * algorithm.cost(1).gradients
-    saved = SAVED_SECONDS + SAVED_SECONDS_OF_WORK * samples * problem.p
+    samples = len(told.agents) * told.batch_size * algorithm.cost(1).gradients
+    saved = SAVED_SECONDS + SAVED_SECONDS_OF_WORK * samples * told.p
     return bool(steps * saved > COMPILE_SECONDS)
 
 
@@ -94,23 +87,25 @@ class CompiledStep:
     """
 
     def __init__(
-        self, algorithm: Algorithm[Any], problem: Any, world: World, state: Any
+        self, algorithm: Algorithm[Any], problem: Problem, world: World, state: Any
     ) -> None:
         if not has_compiler():
             raise NotCompiledError(
                 "no C++ compiler was found. Install g++, or use `compile=False`."
             )
-        if not _is_made_of_tensors(state):
+        if not is_record(state):
             raise NotCompiledError("its state is not a dataclass of tensors.")
         self._algorithm = algorithm
         self._problem = problem
         self._world = world
-        self._branches = hasattr(algorithm, "at")
+        self._branching: Branching[Any] | None = None
+        if branches(algorithm):
+            self._branching = algorithm
         self._graphs: dict[Hashable, _Graph | None] = {}
         self._refusal = ""
         begin = time.perf_counter()
         for k in (state.k, state.k + 1):  # often two branches, if there are any
-            self(dataclasses.replace(state, k=k))
+            self(at_iteration(state, k))
         if not self.num_graphs:
             raise NotCompiledError(self._refusal)
         self.seconds = time.perf_counter() - begin
@@ -123,8 +118,8 @@ class CompiledStep:
     def __call__(self, state: Any) -> Any:
         """Make the next iterate."""
         method: Any = self._algorithm
-        if self._branches:
-            method = method.at(int(state.k) + 1)
+        if self._branching is not None:
+            method = self._branching.at(int(state.k) + 1)
         if method not in self._graphs:
             self._graphs[method] = self._made(method, state)
         graph = self._graphs[method]
@@ -138,8 +133,8 @@ class CompiledStep:
         def step(current: Any) -> Any:
             return method.step(current, self._problem, self._world)
 
-        state = _shaken(state)
-        trials = [dataclasses.replace(state, k=k) for k in (state.k, state.k + 1)]
+        state = _perturbed(state)
+        trials = [at_iteration(state, k) for k in (state.k, state.k + 1)]
         try:
             plain = [_sketch(step(trial), trial) for trial in trials]
             graph = _Graph(step, state)
@@ -163,8 +158,8 @@ class _Graph:
 
     def __init__(self, step: Step, state: Any) -> None:
         self._kind = type(state)
-        self._names = [f.name for f in dataclasses.fields(state)]
-        self._names.remove("k")
+        self._names = [name for name in tensors_of(state) if name != "k"]
+        self._read = reader(self._names)
         recorded = _recorded(step, state, self._names)
         self._constants, self._at_k, rest = _cut(recorded)
         one = self._at_k(state.k)
@@ -173,8 +168,7 @@ class _Graph:
         self._count = max(1, min(TABLE_ROWS, TABLE_BYTES // width))
         self._rows: list[tuple[Tensor, ...]] = []
         self._first = 0  # k of the state that the first row is for
-        tensors = [getattr(state, name).contiguous() for name in self._names]
-        examples = [*tensors, *one[1:], *self._constants]
+        examples = [*self._tensors(state), *one[1:], *self._constants]
         with torch.no_grad():
             self._call: Any = torch._inductor.compile(
                 rest, examples, options={"compile_threads": 1}
@@ -185,9 +179,13 @@ class _Graph:
         if not 0 <= k - self._first < len(self._rows):
             self._fill(k)
         next_k, *at_k = self._rows[k - self._first]
-        tensors = [getattr(state, name).contiguous() for name in self._names]
-        found = self._call(*tensors, *at_k, *self._constants)
-        return self._kind(k=next_k, **dict(zip(self._names, found, strict=True)))
+        found = self._call(*self._tensors(state), *at_k, *self._constants)
+        named = dict(zip(self._names, found, strict=True))
+        return rebuilt(self._kind, {"k": next_k, **named})
+
+    def _tensors(self, state: Any) -> list[Tensor]:
+        """All that the compiled function reads of a state."""
+        return [tensor.contiguous() for tensor in self._read(state)]
 
     def _fill(self, k: int) -> None:
         """Evaluate the part of the table that k lies in.
@@ -212,10 +210,10 @@ def _recorded(step: Step, state: Any, names: Sequence[str]) -> fx.GraphModule:
 
     def flat(k: Tensor, *tensors: Tensor) -> list[Tensor]:
         given = dict(zip(names, tensors, strict=True))
-        following = step(type(state)(k=k, **given))
+        following = tensors_of(step(rebuilt(type(state), {"k": k, **given})))
         # Views of one another have strides of their own, which the compiler would fix.
-        found = [getattr(following, name).contiguous() for name in names]
-        return [following.k, *found]
+        found = [following[name].contiguous() for name in names]
+        return [following["k"], *found]
 
     record = make_fx(
         flat,
@@ -224,7 +222,8 @@ def _recorded(step: Step, state: Any, names: Sequence[str]) -> fx.GraphModule:
         _allow_non_fake_inputs=True,  # the data
     )
     # The recorder tells tensors apart by identity: a field must be nothing else too.
-    own = [getattr(state, name).clone() for name in ("k", *names)]
+    tensors = tensors_of(state)
+    own = [tensors[name].clone() for name in ("k", *names)]
     with torch.no_grad():
         found: fx.GraphModule = record(*own)
     found.graph.eliminate_dead_code()
@@ -261,25 +260,25 @@ def _cut(
     fixed = [node for node in graph.nodes if node.op == "get_attr"]
 
     free = set(fixed)  # follows from nothing
-    timely = {k}  # follows from k alone
+    from_k = {k}  # follows from k alone
     for node in graph.nodes:
         if node.op == "call_function":
             sources = set(node.all_input_nodes)
             if sources <= free and node.target not in GATHERS:
                 free.add(node)
-            elif sources <= free | timely and node.target not in GATHERS:
-                timely.add(node)
-    late = [n for n in graph.nodes if n not in timely and n not in {*inputs, *fixed}]
+            elif sources <= free | from_k and node.target not in GATHERS:
+                from_k.add(node)
+    late = [n for n in graph.nodes if n not in from_k and n not in {*inputs, *fixed}]
     used = {source for node in late for source in node.all_input_nodes}
     handed = [
         next_k,
-        *(n for n in graph.nodes if n in timely & used and n is not next_k),
+        *(n for n in graph.nodes if n in from_k & used and n is not next_k),
     ]
 
     at_k = fx.Graph()
     copies = {k: at_k.placeholder("k")}
     for node in graph.nodes:
-        if node in free | timely and node is not k:
+        if node in free | from_k and node is not k:
             copies[node] = at_k.node_copy(node, copies.__getitem__)
     at_k.output(tuple(copies[node] for node in handed))
     at_k.eliminate_dead_code()
@@ -298,27 +297,21 @@ def _cut(
     return constants, fx.GraphModule(recorded, at_k), fx.GraphModule(recorded, rest)
 
 
-def _shaken(state: Any) -> Any:
+def _perturbed(state: Any) -> Any:
     """A state a little off: at the start, fields are equal that later differ.
 
     One too large for a copy is taken as it is.
     """
-    names = [f.name for f in dataclasses.fields(state)]
-    rows = {n: v for n in names if (v := getattr(state, n)).is_floating_point()}
+    tensors = tensors_of(state)
+    rows = {n: v for n, v in tensors.items() if v.is_floating_point()}
     if sum(v.numel() * v.element_size() for v in rows.values()) > COPIED_UP_TO:
         return state
-    shaken = {
+    moved = {
         name: value
         + 0.01 * torch.linspace(i, 100, value.numel()).sin().to(value).view_as(value)
         for i, (name, value) in enumerate(rows.items())
     }
-    return dataclasses.replace(state, **shaken)
-
-
-def _is_made_of_tensors(state: Any) -> bool:
-    return dataclasses.is_dataclass(state) and all(
-        isinstance(getattr(state, f.name), Tensor) for f in dataclasses.fields(state)
-    )
+    return rebuilt(type(state), {**tensors, **moved})
 
 
 @final
@@ -336,20 +329,19 @@ class _Sketch:
 
 def _sketch(state: Any, before: Any) -> dict[str, _Sketch]:
     """Sketch a state; errors are measured against the step that was made."""
-    found = {}
-    for field in dataclasses.fields(state):
-        value, old = getattr(state, field.name), getattr(before, field.name)
+    found, earlier = {}, tensors_of(before)
+    for name, value in tensors_of(state).items():
         shape = (value.dtype, *value.shape)
         if not value.is_floating_point() or value.ndim < 2:
-            found[field.name] = _Sketch(value, shape)
+            found[name] = _Sketch(value, shape)
             continue
         rows = value.flatten(1)
         weights = torch.linspace(1, 100, rows.shape[1]).cos().to(rows)
-        moved = float((value - old).abs().max())
+        moved = float((value - earlier[name]).abs().max())
         largest = max(float(value.abs().max()), float(before.x.abs().max()))
         rounding = ROUNDING * torch.finfo(value.dtype).eps * largest
         error = (AGREEMENT * moved + rounding) * math.sqrt(rows.shape[1])
-        found[field.name] = _Sketch(rows @ weights, shape, error)
+        found[name] = _Sketch(rows @ weights, shape, error)
     return found
 
 

@@ -6,14 +6,14 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from proxmesh.types import Algorithm, World
+from proxmesh.types import Algorithm, Problem, World, facts_of
 
-__all__ = ["Ledger"]
+__all__ = ["Costs"]
 
 
 @final
 @dataclass(slots=True)
-class Ledger:
+class Costs:
     """Gradients and traffic so far; a pure function of k, so a resumed run agrees."""
 
     algorithm: Algorithm[Any]
@@ -25,18 +25,18 @@ class Ledger:
 
     @staticmethod
     def up_to(
-        k: int, algorithm: Algorithm[Any], problem: Any, world: World, x: Tensor
-    ) -> "Ledger":
-        """Return the ledger after iteration k."""
-        ledger = Ledger(
+        k: int, algorithm: Algorithm[Any], problem: Problem, world: World, x: Tensor
+    ) -> "Costs":
+        """Return what it has cost after iteration k."""
+        costs = Costs(
             algorithm=algorithm,
-            batch_size=getattr(problem, "batch_size", 1),
+            batch_size=facts_of(problem).batch_size or 1,
             shard_size=_mean_shard(problem, world, len(x)),
             vector_bytes=x.shape[1] * x.element_size() * world.num_links,
         )
         for iteration in range(k + 1):
-            ledger.add(iteration)
-        return ledger
+            costs.add(iteration)
+        return costs
 
     def add(self, k: int) -> None:
         """Count iteration k."""
@@ -45,16 +45,21 @@ class Ledger:
         self.gradients += round(cost.gradients * (size or self.batch_size))
         self.vectors += cost.vectors
 
+    @property
+    def bytes(self) -> int:
+        """Bytes over all edges, both directions."""
+        return self.vectors * self.vector_bytes
+
     def row(self) -> dict[str, float]:
         """The columns of the history that it keeps."""
         return {
             "gradients": self.gradients,
             "vectors_sent": self.vectors,
-            "bytes_sent": self.vectors * self.vector_bytes,
+            "bytes_sent": self.bytes,
         }
 
 
-def _mean_shard(problem: Any, world: World, agents: int) -> float:
-    samples = getattr(problem, "num_samples", agents)
+def _mean_shard(problem: Problem, world: World, agents: int) -> float:
+    samples = facts_of(problem).num_samples or agents
     counts = torch.full((agents,), samples / agents, dtype=torch.float64)
     return world.reduce(counts, "mean").item()

@@ -1,12 +1,9 @@
 """Keep one earlier state of a run, in memory while it is small, else in a file."""
 
-import dataclasses
 import tempfile
 from typing import Any, final
 
-import torch
-from safetensors.torch import load_file, save_file
-from torch import Tensor
+from proxmesh.solver.state import load, save, size_in_bytes
 
 __all__ = ["LastGood"]
 
@@ -27,32 +24,17 @@ class LastGood:
 
     def keep(self, state: Any) -> None:
         """Remember this state instead of the one before."""
-        tensors = _tensors_of(state)
-        size = sum(t.numel() * t.element_size() for t in tensors.values())
-        if size <= IN_MEMORY_UP_TO:
+        if size_in_bytes(state) <= IN_MEMORY_UP_TO:
             self._state = state
             return
         if self._file is None:
             self._file = tempfile.NamedTemporaryFile(suffix=".safetensors")  # noqa: SIM115
         self._state = (type(state), state.x.device)
-        save_file(tensors, self._file.name)
+        save(state, self._file.name)
 
     def get(self) -> Any:
         """Return the remembered state."""
         if self._file is None:
             return self._state
         kind, device = self._state
-        tensors = load_file(self._file.name)
-        places = {
-            name: device if value.ndim else torch.device("cpu")
-            for name, value in tensors.items()
-        }
-        return kind(**{name: v.to(places[name]) for name, v in tensors.items()})
-
-
-def _tensors_of(state: Any) -> dict[str, Tensor]:
-    """The fields of a state that is a dataclass of tensors; else nothing to store."""
-    if not dataclasses.is_dataclass(state):
-        return {}
-    found = {f.name: getattr(state, f.name) for f in dataclasses.fields(state)}
-    return found if all(isinstance(v, Tensor) for v in found.values()) else {}
+        return load(kind, self._file.name, device)

@@ -1,57 +1,69 @@
-"""What a run leaves behind: a history, an outcome, the models, a folder."""
+"""What a run leaves behind: a history, an outcome, the models."""
 
-import json
-import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 import pandas as pd
-import tomli_w
-import torch
-from safetensors.torch import save_model
 from torch import Tensor, nn
 
-from proxmesh.errors import InputError
-from proxmesh.metrics import COLUMNS
+from proxmesh.solver.environment import environment
+from proxmesh.solver.folder import RunFolder
+from proxmesh.solver.history import COUNTS
+from proxmesh.solver.outcome import Outcome
 from proxmesh.theory import Monitor
+from proxmesh.types import facts_of, has_models
 
-__all__ = ["Outcome", "Result", "RunFolder", "machine", "table", "without_empty"]
-
-
-COUNTS = ("agent", "iteration", "gradients", "vectors_sent", "bytes_sent")
-
-
-AGENT_FILES = ("csv", "safetensors")
-
-
-class Outcome(StrEnum):
-    """How a run ended; `Result.message` says when and why."""
-
-    FINISHED = "finished"
-    TARGET_REACHED = "target reached"
-    DIVERGED = "diverged"
-    INTERRUPTED = "interrupted"
+__all__ = ["Result"]
 
 
 @final
 @dataclass(frozen=True, slots=True, repr=False)
 class Result:
-    """Everything a run found."""
+    """Everything a run found.
 
-    history: pd.DataFrame  # one row an evaluation; columns as in `metrics.COLUMNS`
+    Parameters
+    ----------
+    history
+        A table with one row per evaluation; columns as in `proxmesh.metrics.COLUMNS`.
+    outcome, message
+        How the run ended; when, where, and what to do.
+    state
+        The last finite state, to go on from: ``pm.solve(..., state=result)``.
+    problem
+        This process's part of it.
+    means
+        Averages over all agents of x and of the rows out of the prox, ``[p]`` each.
+    compiled
+        Whether its steps were; going on from it does the same.
+    algorithm
+        The method with every constant that was in force.
+    monitor
+        What it saw, if the run had one.
+
+    Examples
+    --------
+    >>> import proxmesh as pm
+    >>> from torch import nn
+    >>> problem = pm.LearningProblem(
+    ...     pm.models.logistic(30, 2), nn.functional.cross_entropy,
+    ...     pm.datasets.breast_cancer().split(3))
+    >>> result = pm.solve(problem, pm.HSMADMM(), pm.graphs.path(3), steps=5)
+    >>> result.final["iteration"], type(result.model).__name__
+    (5, 'Sequential')
+    """
+
+    history: pd.DataFrame
     outcome: Outcome
-    message: str  # the outcome in words: when, where, and what to do
-    state: Any  # the last finite state, to go on from
-    problem: Any
-    means: Mapping[str, Tensor] = field(repr=False)  # averages over agents, [p] each
-    compiled: bool = False  # whether its steps were; going on from it does the same
-    algorithm: Any = None  # with every constant that was in force
-    monitor: Monitor | None = None  # what it saw, if the run had one
+    message: str
+    state: Any
+    problem: Any  # of the type that was given
+    means: Mapping[str, Tensor] = field(repr=False)
+    compiled: bool = False
+    algorithm: Any = None  # of the type that was given
+    monitor: Monitor | None = None
 
     @property
     def final(self) -> dict[str, float]:
@@ -70,12 +82,20 @@ class Result:
     @property
     def model(self) -> nn.Module | None:
         """The model at the average of x, where the metrics are taken."""
-        return self._module("x")
+        return self._model_at("x")
 
     @property
     def sparse_model(self) -> nn.Module | None:
         """The model at the average of the rows out of the prox; None without them."""
-        return self._module("sparse")
+        return self._model_at("sparse")
+
+    def agent_models(self) -> Iterator[tuple[int, nn.Module]]:
+        """Each local agent's own model, where the problem can make one."""
+        agents = facts_of(self.problem).agents
+        if not has_models(self.problem) or agents is None:
+            return
+        for agent, row in zip(agents, self.state.x, strict=True):
+            yield agent, self.problem.module(row)
 
     def save(
         self,
@@ -83,12 +103,22 @@ class Result:
         config: Mapping[str, Any] | None = None,
         force: bool = False,
     ) -> Path:
-        """Write a run folder; refuse one that already holds a run unless `force`."""
-        run = RunFolder.create(Path(folder), force)
+        """Write a run folder.
+
+        Parameters
+        ----------
+        folder
+            Where; refused if it already holds a run, unless `force`.
+        config
+            To be kept with it as config.toml.
+        force
+            Overwrite a run that is there.
+        """
+        written = RunFolder(Path(folder)).created(force)
         if config is not None:
-            run.write_config(config)
-        run.write_result(self)
-        return run.path
+            written.write_config(config)
+        written.write_result(self)
+        return written.path
 
     def summary(self) -> dict[str, Any]:
         """Outcome, final metrics, versions and machine, ready for JSON."""
@@ -96,163 +126,10 @@ class Result:
             "outcome": str(self.outcome),
             "message": self.message,
             "final": self.final,
-            **machine(),
+            **environment(),
         }
 
-    def _module(self, name: str) -> nn.Module | None:
-        if not hasattr(self.problem, "module") or name not in self.means:
+    def _model_at(self, name: str) -> nn.Module | None:
+        if not has_models(self.problem) or name not in self.means:
             return None
-        module: nn.Module = self.problem.module(self.means[name])
-        return module
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class RunFolder:
-    """config.toml, history.csv, summary.json and the models of one run."""
-
-    path: Path
-    by_agent: bool = False  # `--eval local`: every rank writes its agents' own files
-
-    HOLDS_A_RUN = ("config.toml", "history.csv", "summary.json")
-    FAILURE = "failed.txt"
-    ALSO = (
-        "model.safetensors",
-        "sparse_model.safetensors",
-        "curves.png",
-        "theory.csv",
-        "theory.png",
-        FAILURE,
-    )
-
-    @staticmethod
-    def require_free(path: Path, force: bool = False) -> None:
-        """Refuse to touch a run that is already there unless `force`."""
-        taken = [name for name in RunFolder.HOLDS_A_RUN if (path / name).exists()]
-        if taken and not force:
-            raise InputError(
-                f"folder `{path}` already holds a run ({', '.join(taken)}). Choose "
-                "another folder, or overwrite it with `--force` (`force=True`)."
-            )
-
-    @staticmethod
-    def create(path: Path, force: bool = False) -> "RunFolder":
-        """Make the folder, or empty the run in it if `force`."""
-        RunFolder.require_free(path, force)
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            probe = path / ".writable"
-            probe.touch()
-            probe.unlink()
-            for name in (*RunFolder.HOLDS_A_RUN, *RunFolder.ALSO):
-                (path / name).unlink(missing_ok=True)
-        except OSError as error:
-            raise InputError(
-                f"folder `{path}` cannot be written: {error.strerror}. Choose another "
-                "`--out`."
-            ) from error
-        return RunFolder(path)
-
-    @staticmethod
-    def of_agents(path: Path, agents: Sequence[int], force: bool) -> "RunFolder":
-        """The folder for what each agent reports of itself, on its own machine."""
-        folder = path / "agents"
-        names = [f"{agent}.{kind}" for agent in agents for kind in AGENT_FILES]
-        old = [folder / name for name in names if (folder / name).exists()]
-        if old and not force:
-            raise InputError(
-                f"`{old[0]}` is of an earlier run. Choose another folder, or overwrite "
-                "it with `--force` (`force=True`)."
-            )
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            for file in old:
-                file.unlink()
-        except OSError as error:
-            raise InputError(
-                f"folder `{folder}` cannot be written: {error.strerror}. Choose "
-                "another `--out`."
-            ) from error
-        return RunFolder(path, by_agent=True)
-
-    def write_config(self, config: Mapping[str, Any]) -> None:
-        """Write the complete config, which reruns the run exactly."""
-        (self.path / "config.toml").write_text(tomli_w.dumps(without_empty(config)))
-
-    def append(self, row: Mapping[str, float], columns: list[str]) -> None:
-        """Add a row to history.csv at once, so that a crash loses nothing."""
-        file = self.path / "history.csv"
-        if self.by_agent:
-            file = self.path / "agents" / f"{row['agent']}.csv"
-        line = table([row], columns)
-        line.to_csv(file, mode="a", header=not file.exists(), index=False)
-
-    def write_result(self, result: Result, summary: bool = True) -> None:
-        """Write what is known at the end; the summary last: with it a run is whole."""
-        if self.by_agent:
-            self._write_agents(result)
-        else:
-            result.history.to_csv(self.path / "history.csv", index=False)
-        if result.monitor is not None and result.monitor.rows and summary:
-            seen = pd.DataFrame(result.monitor.rows)
-            seen.to_csv(self.path / "theory.csv", index=False)
-        for name in ("model", "sparse_model"):
-            module = getattr(result, name)
-            if module is not None:
-                save_model(module, str(self.path / f"{name}.safetensors"))
-        if summary:
-            text = json.dumps(result.summary(), indent=2, allow_nan=False)
-            written = self.path / "summary.json.new"
-            written.write_text(text + "\n")
-            written.replace(self.path / "summary.json")
-
-    def _write_agents(self, result: Result) -> None:
-        """Each agent's own model, where the problem can make one."""
-        if not hasattr(result.problem, "module"):
-            return
-        for agent, row in zip(result.problem.agents, result.state.x, strict=True):
-            file = self.path / "agents" / f"{agent}.safetensors"
-            save_model(result.problem.module(row), str(file))
-
-    @staticmethod
-    def write_failure(path: Path, reason: str) -> None:
-        """Keep why a run ended without a result, where reports look for it."""
-        path.mkdir(parents=True, exist_ok=True)
-        (path / RunFolder.FAILURE).write_text(reason + "\n")
-
-
-def without_empty(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop what TOML cannot say: keys without a value."""
-    return {
-        key: without_empty(value) if isinstance(value, Mapping) else value
-        for key, value in config.items()
-        if value is not None and value not in ({}, [])
-    }
-
-
-def table(rows: list[Mapping[str, float]], columns: list[str]) -> pd.DataFrame:
-    """Return rows as a table with fixed columns and whole numbers where they belong."""
-    frame = pd.DataFrame(rows, columns=columns)
-    return frame.astype({c: "int64" for c in COUNTS if c in columns})
-
-
-def machine() -> dict[str, Any]:
-    """Versions and machine, for the record."""
-    packages = ("proxmesh", "torch", "numpy")
-    return {
-        "versions": {
-            "python": platform.python_version(),
-            **{name: version(name) for name in packages},
-        },
-        "machine": {
-            "system": platform.system(),
-            "processor": platform.machine(),
-            "threads": torch.get_num_threads(),
-        },
-    }
-
-
-def ordered(names: list[str]) -> list[str]:
-    """Sort columns as documented, whose they are first, own ones last."""
-    known = [name for name in ("agent", *COLUMNS) if name in names]
-    return known + [name for name in names if name not in known]
+        return self.problem.module(self.means[name])

@@ -13,15 +13,15 @@ import torch
 
 from proxmesh.types import World
 
-__all__ = ["Patience"]
+__all__ = ["Signals"]
 
 SECONDS_BETWEEN_PULSES = 0.5
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @final
-class Patience:
-    """Keeps a signal until all ranks have heard of it.
+class Signals:
+    """Holds a signal back until all ranks have heard of it.
 
     Ranks are at different iterations when a signal reaches them, and one that stopped
     on its own would leave its neighbors waiting. So a signal is only noted, and a few
@@ -35,9 +35,9 @@ class Patience:
         self._next = 0
         self._asked = time.monotonic()
 
-    def is_over(self, k: int) -> bool:
+    def ask_to_stop(self, k: int) -> bool:
         """Whether any rank was asked to stop; every rank calls it at every k."""
-        if self._world.engine == "simulated" or k < self._next:
+        if not self._world.distributed or k < self._next:
             return False
         now = time.monotonic()
         local = torch.tensor([float(self._heard is not None), now - self._asked])
@@ -49,10 +49,10 @@ class Patience:
         return bool(stop)
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
+    def noted(self) -> Iterator[None]:
         """Note signals instead of raising; afterwards let the first one act."""
-        distributed = self._world.engine != "simulated"
-        if not distributed or threading.current_thread() is not threading.main_thread():
+        alone = not self._world.distributed
+        if alone or threading.current_thread() is not threading.main_thread():
             yield
             return
         before: dict[int, Any] = {

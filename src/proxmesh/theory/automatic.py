@@ -23,16 +23,16 @@ from proxmesh.theory.smoothness import (
     require_finite,
 )
 from proxmesh.theory.spectra import Spectra, Vector
-from proxmesh.types import World
+from proxmesh.types import Algorithm, Problem, World
 
-__all__ = ["Settled", "settled", "settled_for", "step_weight"]
+__all__ = ["Settled", "settled", "settled_for"]
 
 RATIO = 1.6  # c_eta / c_rho: stable on every graph, with a little to spare
 SHARE_OF_UPPER = 0.05  # of the largest curvature that the penalty takes
 SHARE_OF_LOWER = 0.2  # of the negative curvature
 SHARE_APART = 0.25  # of the negative curvature, where agents pull apart
 HELD_BY_NEIGHBORS = 0.07  # of the same, by the connectivity of the graph
-STIFFEST = 4.0  # penalty by curvature, on networks that hardly hang together
+STIFFEST = 4.0  # penalty over curvature, on networks with few connections
 SLOW_MODE = 0.3  # a slower network gets a stiffer penalty
 PAPERS_RULE = 1.6  # without L_f in the step; trains, but is not certified at first
 LEAST_MOMENTUM = 0.5
@@ -55,19 +55,18 @@ class Settled:
     def __str__(self) -> str:
         if self.smoothness is None:
             return str(self.algorithm)
-        found = ", ".join(
-            f"{n} {getattr(self.algorithm, n):.3g}" for n in self.automatic
-        )
+        constants = self.algorithm.constants
+        found = ", ".join(f"{name} {constants[name]:.3g}" for name in self.automatic)
         return (
             f"{found + ' from ' if found else ''}largest curvature {self.upper:.3g}, "
             f"lowest {self.lower:.2g} ({self.smoothness.products} Hessian-vector "
-            f"products an agent, {self.smoothness.seconds:.2g} s)"
+            f"products per agent, {self.smoothness.seconds:.2g} s)"
         )
 
 
 def settled(
-    algorithm: Any,
-    problem: Any,
+    algorithm: Algorithm[Any],
+    problem: Problem,
     world: World,
     graph: Graph,
     x: Tensor,
@@ -90,7 +89,7 @@ def settled(
     if not isinstance(algorithm, HSMADMM) or not (always or algorithm.missing):
         return Settled(algorithm)
     found = estimate_smoothness(problem, x)
-    weight = step_weight(algorithm, world.degree[:, 0], world.max_degree)
+    weight = algorithm.step_weight(world.degree[:, 0], world.max_degree)
     pull = _pull(problem, world, x) if algorithm.missing else 0.0
     numbers = torch.stack([found.upper, -found.lower, found.noise / weight], dim=1)
     upper, down, noise = world.reduce(numbers.to(x.device), "max").tolist()
@@ -115,7 +114,7 @@ def settled_for(
             "certify: the constants of `HSMADMM()` follow from the smoothness of the "
             "losses, which is 0. Give `smoothness`, or c_rho."
         )
-    weight = step_weight(algorithm, graph.degrees, graph.max_degree)
+    weight = algorithm.step_weight(graph.degrees, graph.max_degree)
     demand = float((_demand(upper, lower, 0.0) / weight).mean())
     negative = float(np.maximum(-lower, 0).max())
     known = _Known(float(upper.max()), negative, demand, 0.0, 0.0)
@@ -142,7 +141,7 @@ def _filled(algorithm: HSMADMM, known: _Known, graph: Graph) -> HSMADMM:
     if c_rho is None and c_eta is not None:
         c_rho = c_eta / RATIO
     if c_rho is None:
-        weight = step_weight(algorithm, graph.degrees, graph.max_degree)
+        weight = algorithm.step_weight(graph.degrees, graph.max_degree)
         c_rho = _penalty(known, graph, weight)
         c_rho *= PAPERS_RULE if smoothness == 0 else 1.0
     if c_eta is None:
@@ -171,14 +170,7 @@ def _demand(upper: Any, lower: Any, pull: float) -> Any:
     return SHARE_OF_UPPER * upper + share * (abs(lower) - lower) / 2
 
 
-def step_weight(algorithm: HSMADMM, degree: Any, largest: int) -> Any:
-    """d_i + 1 with the degree that the step uses: each agent's, or one for all."""
-    if algorithm.assumed_degree is not None:
-        return algorithm.assumed_degree + 1.0
-    return (degree if algorithm.heterogeneous else largest) + 1.0
-
-
-def _pull(problem: Any, world: World, x: Tensor) -> float:
+def _pull(problem: Problem, world: World, x: Tensor) -> float:
     """Share of the first gradients, squared, in which the agents disagree."""
     gradient = problem.grad(x, problem.sample(0, size=SAMPLES, stream=STREAM))
     require_finite(problem, gradient.double().square().sum(1))

@@ -3,7 +3,7 @@
 On a quadratic loss with Hessian H and a prox of slope between 0 and 1, an iteration
 with step matrix Q and penalty rho is stable if ``Q > H/2 + 3/4 rho (L + I)`` and
 ``H + rho L`` is positive definite (docs/theory.md derives it). Both sides are affine in
-``t = (k + k0)^(1/3)``, so that two eigenvalue problems answer for every k.
+``t = (k + k0)^(1/3)``, so two eigenvalue problems answer for every k.
 """
 
 import math
@@ -19,7 +19,7 @@ from proxmesh.algorithms.hsm_admm import GRAPH_FREE_RATIO
 from proxmesh.checks import require_whole
 from proxmesh.errors import InputError
 from proxmesh.graphs import Graph, as_graph
-from proxmesh.theory.automatic import settled_for, step_weight
+from proxmesh.theory.automatic import settled_for
 from proxmesh.theory.smoothness import Smoothness
 from proxmesh.theory.spectra import Spectra, Vector
 
@@ -35,28 +35,92 @@ FOREVER = 10**18  # iterations; nobody waits longer for a certificate
 @final
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What is known about a run before it starts; `str` gives it in one line."""
+    """What is known about a run before it starts; `str` gives it in one line.
+
+    Attributes
+    ----------
+    verdict
+        ``"stable"``, ``"unstable"`` or ``"not certified"``.
+    reason
+        Why, in words.
+    remedy
+        The smallest change that makes it stable; empty if none is needed.
+    algorithm
+        The method with all its constants, those that were chosen here included.
+    graph
+        Name of the graph.
+    ratio
+        ``c_eta / c_rho``.
+    threshold
+        The ratio above which this graph is stable for every prox, the smoothness of the
+        losses aside.
+    threshold_smooth
+        The same for h = 0: with a lower ratio, runs blow up in the end.
+    graph_free
+        A ratio that is stable on every graph; None with an `assumed_degree`.
+    margin
+        Share of the step that is to spare in the iteration where it is least; negative
+        where the step is too long.
+    worst_k
+        That iteration; infinite if it is the limit.
+    stable_from
+        The iteration from which on the steps are short enough; None: never for good.
+    certified_from
+        The iteration from which on the run is certified; None: never.
+    stable_c_eta
+        The smallest ``c_eta`` that is stable from k = 1 on.
+    contraction
+        Factor by which the last iteration shrinks the disagreement between agents if
+        f = 0; without `steps`, its limit.
+    gain
+        Predicted speed of steps with each agent's own degree, divided by that of steps
+        with the largest degree for all; L_f aside.
+    smoothness
+        The largest curvature of an agent's loss.
+    curvature
+        The lowest.
+
+    Examples
+    --------
+    >>> import proxmesh as pm
+    >>> print(certify(pm.HSMADMM(0.25, 0.5, 1.0), pm.graphs.ring(8)))
+    stable: c_eta / c_rho = 2 is above 1.25 on ring(n=8), margin 0.37 at k = 1.
+    """
 
     verdict: Verdict
     reason: str
-    remedy: str  # the smallest change that makes it stable; empty if none is needed
-    algorithm: HSMADMM  # with the constants that were certified
+    remedy: str
+    algorithm: HSMADMM
     graph: str
-    ratio: float  # c_eta / c_rho
-    threshold: float  # of the ratio on this graph for the worst prox, at smoothness 0
-    threshold_smooth: float  # the same for h = 0: below it runs blow up in the end
-    graph_free: float | None  # a ratio for every graph; None with an assumed degree
-    margin: float  # share of the step that is to spare where it is least
-    worst_k: float  # the iteration where that is; inf: in the limit
-    certified_from: int | None  # the iteration from which it holds; None: never
-    stable_c_eta: float  # the smallest c_eta that is stable from k = 1 on
-    contraction: float  # of the disagreement at the last k (or in the limit), f = 0
-    gain: float  # predicted speed of own degrees over the largest for all, L_f aside
-    smoothness: float  # the largest upper curvature of an agent's loss
-    curvature: float  # the lowest
+    ratio: float
+    threshold: float
+    threshold_smooth: float
+    graph_free: float | None
+    margin: float
+    worst_k: float
+    stable_from: int | None
+    certified_from: int | None
+    stable_c_eta: float
+    contraction: float
+    gain: float
+    smoothness: float
+    curvature: float
 
     def __str__(self) -> str:
         return " ".join(filter(None, [f"{self.verdict}: {self.reason}.", self.remedy]))
+
+    @property
+    def line(self) -> str:
+        """What matters before a run: whether the steps are stable on this graph."""
+        sizes = f"c_eta/c_rho {self.ratio:.3g}, this graph needs {self.threshold:.3g}"
+        if self.verdict == "unstable":
+            return f"unstable steps: {sizes}. {self.remedy}"
+        if self.stable_from == 1:
+            return f"stable steps: {sizes}"
+        if self.stable_from is None:
+            return f"stable steps for this run, but not for a longer one: {sizes}"
+        since = f"stable steps from iteration {self.stable_from:,} on: {sizes}"
+        return f"{since}. {self.remedy}".rstrip()
 
 
 def certify(
@@ -67,22 +131,26 @@ def certify(
     curvature: Any = None,
     steps: int | None = None,
 ) -> Certificate:
-    """Certify HSM-ADMM's constants on a graph.
+    """Certify HSM-ADMM's constants on a graph, before a run and without one.
+
+    An iteration with inverse steps ``Q = diag(eta_i)`` is stable if both
+    ``Q - H/2 - 3/4 rho (L + I)`` and ``H + rho L`` are positive definite, where H holds
+    the curvatures of the losses.
 
     Parameters
     ----------
     algorithm
-        With its constants; those left out are chosen for this graph and smoothness.
+        HSM-ADMM; constants that were left out are chosen for this graph and smoothness.
     graph
         Who talks to whom.
     smoothness
-        Largest curvature of the losses: one number, one for each agent, or what
-        `estimate_smoothness` found, which has the lowest curvature too.
+        Largest curvature of the losses: one number, one per agent, or what
+        `estimate_smoothness` found, which includes the lowest curvature.
     curvature
-        Lowest curvature of the losses, negative where they are not convex; 0 if not
-        given.
+        Lowest curvature of the losses, one number or one per agent, negative where they
+        are not convex. None: what `estimate_smoothness` found, otherwise 0.
     steps
-        Length of the run; without it the margin is taken over all k.
+        Number of iterations of the run. None: the margin is taken over all k.
 
     Examples
     --------
@@ -131,7 +199,7 @@ class _Examined:
         self.offset = algorithm.smoothness
         self.spectra = Spectra(graph)
         self.degrees: Vector = graph.degrees + 1.0
-        weight = step_weight(algorithm, graph.degrees, graph.max_degree)
+        weight = algorithm.step_weight(graph.degrees, graph.max_degree)
         self.weight: Vector = np.broadcast_to(weight, (graph.n,))
 
     def certificate(self, steps: int | None) -> Certificate:
@@ -163,6 +231,7 @@ class _Examined:
             graph_free=None if self.algorithm.assumed_degree else GRAPH_FREE_RATIO,
             margin=min(first, last),
             worst_k=1 if first <= last else (math.inf if steps is None else steps),
+            stable_from=since_step,
             certified_from=since,
             stable_c_eta=needed,
             contraction=self.contraction(steps),
@@ -210,7 +279,7 @@ class _Examined:
         return bool((self.lower >= 0).all() or self.lower.sum() > 0)
 
     def _is_held(self, k: int) -> bool:
-        """Whether the neighbors hold an agent where its own loss curves down."""
+        """Whether the penalty outweighs every loss that curves down, at k."""
         if (self.lower >= 0).all():
             return True
         return self.spectra.smallest(self._at(k)[0], self.lower) > 0
@@ -250,21 +319,21 @@ class _Examined:
         if f.since_step != 1:
             above += (
                 f", but the first steps are too long for smoothness "
-                f"{self.upper.max():.3g} (margin {f.first:.2g} at k = 1; they hold "
-                f"from k = {f.since_step:,} on)"
+                f"{self.upper.max():.3g} (margin {f.first:.2g} at k = 1; they are "
+                f"short enough from k = {f.since_step:,} on)"
             )
             remedies.append(remedy)
         else:
             above += f", margin {f.first:.2g} at k = 1"
         if f.since_hold is None:
             wrong.append(
-                "the losses are not convex: they may curve down together (curvature "
-                f"{self.lower.mean():.2g}), which no penalty holds"
+                "the losses are not convex and may curve down together (curvature "
+                f"{self.lower.mean():.2g}), which no penalty makes up for"
             )
         elif f.since_hold != 1:
             wrong.append(
-                f"the penalty holds the lowest curvature {self.lower.min():.2g} only "
-                f"from k = {f.since_hold:,} on"
+                f"the penalty makes up for the lowest curvature "
+                f"{self.lower.min():.2g} only from k = {f.since_hold:,} on"
             )
             more = _rounded_up(self._growth(f.since_hold))
             remedies.append(f"Raise `c_rho` and `c_eta` {more:g} times.")
@@ -310,7 +379,7 @@ def _per_agent(name: str, values: Any, n: int) -> Vector:
     if given.size not in {1, n}:
         raise InputError(
             f"certify: `{name}` has {given.size} values, but the graph has {n} agents. "
-            "Give one number, or one for each agent."
+            "Give one number, or one per agent."
         )
     if not np.isfinite(given).all():
         raise InputError(f"certify: `{name}` must be finite, got {given.max():g}.")

@@ -1,9 +1,9 @@
 """The quantities of the paper's analysis along a real run, and its inequalities.
 
-At every look two further iterations are made aside, so that three consecutive iterates
-are at hand; the run itself is not touched. Names follow arXiv:2603.07682: r is the
-residual of the constraints, lambda = (alpha, beta) the multipliers, E the error of the
-gradient estimate, ``S = Q - rho A'A``.
+Each look makes two further iterations aside, so that three consecutive iterates are at
+hand; the run itself is not touched. Names follow arXiv:2603.07682: r is the residual of
+the constraints, lambda = (alpha, beta) the multipliers, E the error of the gradient
+estimate, ``S = Q - rho A'A``.
 """
 
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from proxmesh.algorithms import HSMADMM
+from proxmesh.algorithms import HSMADMM, HSMADMMState
 from proxmesh.errors import InputError
 from proxmesh.graphs import Graph
-from proxmesh.metrics import evaluated, kkt_residual
+from proxmesh.metrics import evaluated
 from proxmesh.theory.smoothness import estimate_smoothness
 from proxmesh.theory.spectra import Spectra
-from proxmesh.types import World
+from proxmesh.types import Analyzable, World, can_be_analyzed
 
 __all__ = ["INEQUALITIES", "Inequality", "Monitor"]
 
@@ -43,7 +43,22 @@ INEQUALITIES: Mapping[str, tuple[str, str, str]] = {  # left and right column, w
 @final
 @dataclass(frozen=True, slots=True)
 class Inequality:
-    """How often one of the paper's inequalities held along a run."""
+    """How often one of the paper's inequalities held along a run.
+
+    Attributes
+    ----------
+    name
+        A key of `INEQUALITIES`.
+    meaning
+        What it says.
+    held, violated
+        Number of looks at which it did and did not hold.
+
+    Examples
+    --------
+    >>> print(Inequality("descent", "the Lyapunov function falls", held=11, violated=9))
+    descent: held 11 of 20 times (the Lyapunov function falls)
+    """
 
     name: str
     meaning: str
@@ -58,17 +73,39 @@ class Inequality:
 @final
 @dataclass(slots=True)
 class Monitor:
-    """Collects a row for every look at a state; every process calls it alike.
+    """Adds a row for every look at a state; every process makes the same calls.
+
+    ``pm.solve(..., monitor="theory")`` looks at every evaluation but the first.
 
     Parameters
     ----------
-    algorithm, problem, world, graph
-        Of the run: HSM-ADMM with all its constants, this process's part of a problem
-        with `full_grad`, `value` and `penalty`.
+    algorithm
+        HSM-ADMM with all its constants.
+    problem
+        This process's part of a problem with `full_grad`, `value` and `penalty`.
+    world, graph
+        The network of the run, and its topology.
+    rows
+        What the looks found, one mapping each; leave it out to start with none.
+
+    Examples
+    --------
+    >>> import proxmesh as pm
+    >>> from torch import nn
+    >>> graph = pm.graphs.ring(4)
+    >>> shards = [(torch.randn(20, 3), torch.arange(20) % 2) for _ in range(4)]
+    >>> problem = pm.LearningProblem(
+    ...     nn.Linear(3, 2), nn.functional.cross_entropy, shards
+    ... )
+    >>> algorithm, world = pm.HSMADMM(0.25, 0.5, 1.0), pm.connect(graph)
+    >>> monitor = Monitor(algorithm, problem, world, graph)
+    >>> row = monitor.look(algorithm.init(problem.x0(), problem, world))
+    >>> row["iteration"], row["lemma2_left"] <= row["lemma2_right"]
+    (2.0, True)
     """
 
-    algorithm: Any
-    problem: Any
+    algorithm: HSMADMM
+    problem: Analyzable
     world: World
     graph: Graph
     rows: list[dict[str, float]] = field(default_factory=list)
@@ -76,19 +113,24 @@ class Monitor:
     def __post_init__(self) -> None:
         if not isinstance(self.algorithm, HSMADMM):
             raise InputError(
-                f"the monitor `theory` knows HSM-ADMM, got "
+                f"the monitor `theory` knows only HSM-ADMM, got "
                 f"`{type(self.algorithm).__name__}`."
             )
-        for name in ("full_grad", "value", "penalty"):
-            if not hasattr(self.problem, name):
-                raise InputError(
-                    f"the monitor `theory` needs `{name}`, which "
-                    f"`{type(self.problem).__name__}` does not have."
-                )
+        if not can_be_analyzed(self.problem):
+            raise InputError(
+                "the monitor `theory` needs `full_grad`, `value` and `penalty`, which "
+                f"`{type(self.problem).__name__}` does not all have."
+            )
 
     def look(self, state: Any) -> dict[str, float]:
-        """Add the row of a state."""
-        made = [state]
+        """Add the row of a state and return it.
+
+        Parameters
+        ----------
+        state
+            Of the run at iteration k; the row is that of iterate k + 2.
+        """
+        made: list[HSMADMMState] = [state]
         for _ in range(2):
             made.append(self.algorithm.step(made[-1], self.problem, self.world))
         seen = [evaluated(self.problem, s.x) for s in made]
@@ -129,14 +171,14 @@ class Monitor:
         )
         expected = now.gamma * (row["lemma2_left"] - row["error"])
         row["lemma3_left"] = now.lyapunov + expected  # over the same minibatches
-        residual = kkt_residual(made[2], self.problem)
+        residual = made[2].kkt_residual(self.problem)
         if residual is not None:
             row["kkt"] = self.world.reduce(residual, "sum").item()
         self.rows.append(row)
         return row
 
     def counts(self) -> list[Inequality]:
-        """Each inequality with how often it held."""
+        """Each inequality with how often it held so far."""
         found = []
         for name, (left, right, meaning) in INEQUALITIES.items():
             held = sum(row[left] <= row[right] for row in self.rows)

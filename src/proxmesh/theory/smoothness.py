@@ -1,6 +1,6 @@
 """How sharply the losses curve, from a few Hessian-vector products.
 
-Each agent looks at its own loss only: nothing is sent.
+Each agent looks only at its own loss: nothing is sent.
 """
 
 import time
@@ -13,13 +13,13 @@ from torch import Tensor
 
 from proxmesh.checks import require_whole
 from proxmesh.errors import InputError
-from proxmesh.types import World
+from proxmesh.types import Problem, World, has_hessian
 
 __all__ = ["Smoothness", "estimate_smoothness", "require_finite"]
 
 PRODUCTS = 8  # of the Lanczos iteration: the extremes of a spectrum settle first
-SAMPLES = 128  # of an agent, on which curvature is taken
-BATCHES = 4  # minibatches, on which its noise is taken
+SAMPLES = 128  # per agent, on which curvature is taken
+BATCHES = 4  # minibatches on which its noise is taken
 STREAM = 7  # of the sampler: batches that no iteration draws
 DOUBLE = torch.float64
 
@@ -27,17 +27,45 @@ DOUBLE = torch.float64
 @final
 @dataclass(frozen=True, slots=True)
 class Smoothness:
-    """Curvature of each local agent's loss at one point, ``[n_local]`` each."""
+    """Curvature of each local agent's loss at one point; tensors are ``[n_local]``.
 
-    upper: Tensor  # largest eigenvalue of the Hessian, at least 0
-    lower: Tensor  # smallest eigenvalue; negative where the loss is not convex
-    mean_square: Tensor  # sqrt(E |H_xi u|^2) over minibatches, u the sharpest direction
-    noise: Tensor  # sqrt(E |H_xi u - H u|^2): what STORM's correction leaves in
+    Attributes
+    ----------
+    upper
+        Largest eigenvalue of the Hessian H, at least 0.
+    lower
+        Smallest eigenvalue; negative where the loss is not convex.
+    mean_square
+        ``sqrt(E |H_xi u|^2)`` over minibatches xi, where u is the sharpest direction.
+    noise
+        ``sqrt(E |H_xi u - H u|^2)``: the error that STORM's correction leaves.
+    seconds
+        Time that the estimate took.
+    products
+        Hessian-vector products per agent.
+
+    Examples
+    --------
+    >>> at = torch.tensor([1.0, 2.0])
+    >>> print(Smoothness(at, -at, at, 0 * at, seconds=0.1, products=12))
+    smoothness 2, lowest curvature -2 (12 Hessian-vector products, 0.1 s)
+    """
+
+    upper: Tensor
+    lower: Tensor
+    mean_square: Tensor
+    noise: Tensor
     seconds: float
-    products: int  # Hessian-vector products that each agent took
+    products: int
 
     def gathered(self, world: World) -> tuple[Tensor, Tensor]:
-        """Upper and lower curvature of every agent of the network, ``[n]`` each."""
+        """Upper and lower curvature of every agent of the network, ``[n]`` each.
+
+        Parameters
+        ----------
+        world
+            The network of the run. Every process calls this: it takes a reduction.
+        """
         both = torch.stack([self.upper, self.lower], dim=1)
         if len(both) == world.n:
             return self.upper, self.lower
@@ -54,7 +82,7 @@ class Smoothness:
 
 
 def estimate_smoothness(
-    problem: Any,
+    problem: Problem,
     x: Tensor,
     *,
     products: int = PRODUCTS,
@@ -63,12 +91,22 @@ def estimate_smoothness(
 ) -> Smoothness:
     """Estimate the curvature of every local agent's loss at its row of x.
 
-    A Lanczos iteration with `products` Hessian-vector products on `samples` samples
-    finds both ends of the spectrum, from inside; `batches` minibatches of the problem's
-    own size tell how much the sharpest curvature varies.
+    A Lanczos iteration on one batch approaches both ends of every Hessian's spectrum
+    from inside; a few minibatches tell how much the sharpest curvature varies.
 
-    A problem without the optional ``hvp(x, u, batch)`` is asked for differences of
-    gradients instead.
+    Parameters
+    ----------
+    problem
+        This process's part of the problem. Without the optional method
+        ``hvp(x, u, batch)``, differences of gradients take its place.
+    x
+        Rows at which to look, ``[n_local, p]``; usually the initial ones.
+    products
+        Steps of the Lanczos iteration, one Hessian-vector product each.
+    samples
+        Samples per agent on which curvature is taken.
+    batches
+        Minibatches of the problem's own size on which its noise is taken, at least 2.
 
     Examples
     --------
@@ -107,11 +145,10 @@ def estimate_smoothness(
     )
 
 
-def _product(problem: Any, x: Tensor, u: Tensor, batch: Any) -> Tensor:
+def _product(problem: Problem, x: Tensor, u: Tensor, batch: Any) -> Tensor:
     """Row i: Hessian of f_i at x_i on the batch, times u_i."""
-    if hasattr(problem, "hvp"):
-        exact: Tensor = problem.hvp(x, u, batch)
-        return exact
+    if has_hessian(problem):
+        return problem.hvp(x, u, batch)
     far = torch.finfo(x.dtype).eps ** (1 / 3) * (1 + x.norm(dim=1, keepdim=True))
     forth, back = problem.grad(x + far * u, batch), problem.grad(x - far * u, batch)
     difference: Tensor = (forth - back) / (2 * far)
@@ -129,7 +166,7 @@ def _directions(x: Tensor) -> Tensor:
 def _extremes(
     product: Callable[[Tensor], Tensor], u: Tensor, products: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Largest and smallest Ritz value of every row, and the largest's unit vector.
+    """Largest and smallest Ritz value of every row, and the unit vector of the largest.
 
     Lanczos with full orthogonalization: all rows at once, each with its own matrix.
     """
@@ -162,7 +199,7 @@ def _extremes(
     return values[:, -1], values[:, 0], sharpest
 
 
-def require_finite(problem: Any, *found: Tensor) -> None:
+def require_finite(problem: Problem, *found: Tensor) -> None:
     """Name the first local agent whose loss has no finite curvature or gradient."""
     for values in found:
         sick = (~values.isfinite()).nonzero()

@@ -1,4 +1,4 @@
-"""Extreme eigenvalues of a graph's matrices, scaled by what divides the steps."""
+"""Extreme eigenvalues of a graph's matrices, scaled by the weights of the steps."""
 
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final
@@ -25,6 +25,13 @@ Matrix: TypeAlias = Any
 class Spectra:
     """``W^(-1/2) (c L + diag(own)) W^(-1/2)`` of one graph, for any c, own and W.
 
+    W is the diagonal matrix of `weight`, c is `coupling`.
+
+    Parameters
+    ----------
+    graph
+        Whose Laplacian L is.
+
     Examples
     --------
     >>> from proxmesh import graphs
@@ -35,7 +42,7 @@ class Spectra:
     graph: Graph
 
     def scaled(self, weight: Vector, coupling: float = 1.0, own: Any = 0.0) -> Matrix:
-        """The matrix itself; it stays sparse where the graph's Laplacian is."""
+        """The matrix itself; sparse where the graph's Laplacian is."""
         root = 1 / np.sqrt(weight)
         diagonal = np.broadcast_to(np.asarray(own, float), weight.shape)
         laplacian = self.graph.laplacian
@@ -56,7 +63,7 @@ class Spectra:
         return smallest_eigenvalue(self.scaled(ones, coupling, own))
 
     def slowest(self, weight: Vector) -> float:
-        """Smallest eigenvalue of the scaled L but its zero: the slowest mode."""
+        """Smallest eigenvalue of the scaled L except its 0: the slowest mode."""
         matrix = self.scaled(weight)
         if isinstance(matrix, np.ndarray):
             return float(np.linalg.eigvalsh(matrix)[1])

@@ -1,4 +1,4 @@
-"""The protocols that hold the layers together; every public class can be replaced.
+"""What every network, problem and algorithm can do; every one can be replaced.
 
 State tensors are stacked rows ``[n_local, p]``, one row for each agent that this
 process holds; per-agent scalars are ``[n_local, 1]``. An algorithm is written once
@@ -85,6 +85,11 @@ class World(Network, Protocol):
         ...
 
     @property
+    def distributed(self) -> bool:
+        """Whether other processes hold agents too, which must be waited for."""
+        ...
+
+    @property
     def agents(self) -> tuple[int, ...]:
         """Ids of the agents that this process holds."""
         ...
@@ -111,8 +116,12 @@ class World(Network, Protocol):
         """Refuse to start when a process was started with other facts."""
         ...
 
-    def farewell(self, reason: str) -> None:
-        """Tell the other processes why this one goes."""
+    def announce_exit(self, reason: str) -> None:
+        """Tell the other processes why this one stops, without waiting for them."""
+        ...
+
+    def describe(self) -> str:
+        """Where the agents live, in one line; empty if all live in this process."""
         ...
 
 
@@ -120,20 +129,10 @@ class World(Network, Protocol):
 class Problem(Protocol):
     """The local objectives ``f_i + h``, seen through minibatches and a prox.
 
-    Optional methods; a column of the history that needs a missing one stays blank:
-
-    - ``local(agents) -> Problem``: keep these agents only, called once by `solve`
-    - ``x0(init) -> Tensor``: initial rows
-    - ``grad_pair(x, x_old, batch)``: two gradients on one batch in one pass
-    - ``hvp(x, u, batch)``: Hessian of f_i at x_i on the batch, times u_i
-    - ``full_grad(x)``, ``value(x)``: of f_i at x_i over whole shards
-    - ``evaluate(x) -> Evaluation``: both of them and more in one pass
-    - ``test(x_mean) -> Mapping[str, float]``: columns taken on held-out data
-    - ``penalty(x)``, ``subgrad(x)``, ``distance(u, y)``: of h, row by row
-    - ``module(row)``: the model behind a row
-    - ``batch_size``: samples in a minibatch, to count gradient evaluations
-    - ``num_agents``: of the whole network, where the problem knows it
-    - ``dtype``, ``device``: of the rows, where `x0` makes them
+    What a problem can do beyond this is declared in `abilities`, one small protocol for
+    each, with a function that tells whether a problem has it. A column of the
+    history that needs a missing ability stays blank; a method that needs one says so.
+    What a problem tells of itself (its batch size, its samples) is in `Facts`.
     """
 
     def sample(self, k: Any, size: int | None = None, stream: int = 0) -> Batch:
@@ -159,10 +158,7 @@ class Evaluation:
 
 
 class State(Protocol):
-    """What every algorithm's state has; the rest is its own.
-
-    Optional: ``sparse``, the rows that come out of the prox where they are not x.
-    """
+    """What every algorithm's state has; the rest is its own."""
 
     @property
     def k(self) -> Tensor:
@@ -189,14 +185,7 @@ S = TypeVar("S")
 
 
 class Algorithm(Protocol[S]):
-    """A frozen dataclass of hyperparameters with pure `init` and `step`.
-
-    Optional methods:
-
-    - ``remedy() -> str``: what to change when a run diverges
-    - ``at(k: int) -> Algorithm``: for a step that branches on k, the method that takes
-      the branch of iteration k at every k; each is compiled on its own
-    """
+    """A frozen dataclass of hyperparameters with pure `init` and `step`."""
 
     def init(self, x0: Tensor, problem: Problem, network: Network) -> S:
         """Build the state with k = 0 and x = x0, drawing ``sample(0)``."""

@@ -17,7 +17,7 @@ from proxmesh.problems.replay import Traced
 __all__ = ["StackedModel", "Way"]
 
 Way: TypeAlias = Literal["vmap", "channels", "loop"]
-"""vmap: torch's batching rules; channels: ours for images; loop: agent by agent."""
+"""vmap: by torch's batching rules; channels: by ours, for images; loop: one by one."""
 
 
 @final
@@ -27,11 +27,11 @@ class StackedModel:
     Parameters
     ----------
     model, loss, layout
-        What maps a row and samples to a number.
+        What maps a row of parameters and samples to a number.
     classifies
         Whether outputs are scores of labels.
     way
-        How several rows are taken together; see `Way`.
+        How the rows of several agents are evaluated; see `Way`.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class StackedModel:
         self._model = model
         self._loss = loss
         self._layout = layout
-        self._classifies = classifies
+        self.classifies = classifies
         self._recorded = Traced(self._gradients)
 
     def grads(self, x: Tensor, batch: Samples) -> Tensor:
@@ -73,30 +73,30 @@ class StackedModel:
         if self.way != "loop":
             with torch.enable_grad(), self._rules():
                 rows = x.detach().requires_grad_(True)
-                values, correct = vmap(self.scored)(rows, batch.inputs, batch.targets)
+                values, correct = vmap(self.scores)(rows, batch.inputs, batch.targets)
                 gradient = torch.autograd.grad(values.sum(), rows)[0]
             return gradient, values.detach(), correct
-        one = grad_and_value(self.scored, has_aux=True)
+        one = grad_and_value(self.scores, has_aux=True)
         found = [one(*each) for each in _by_agent(x, batch)]
         columns = zip(*((g, v, c) for g, (v, c) in found), strict=True)
         gradient, values, correct = map(torch.stack, columns)
         return gradient, values, correct
 
-    def scored(
+    def scores(
         self, row: Tensor, inputs: tuple[Tensor, ...], targets: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Mean loss of one agent, and its share of correct labels (0 if none)."""
+        """Mean loss of one agent, and its share of correct labels (or 0)."""
         outputs = self._outputs(row, inputs)
         value = self._loss(outputs, targets)
-        if not self._classifies:
+        if not self.classifies:
             return value, torch.zeros_like(value)
         return value, (outputs.argmax(1) == targets).to(torch.float64).mean()
 
     def _gradients(self, x: Tensor, targets: Tensor, *inputs: Tensor) -> Tensor:
-        """The gradient of the total.
+        """Take the gradient of the total.
 
-        By autograd itself: `torch.func.grad` imports torch's compiler, for a second,
-        and is only needed inside of it.
+        By plain autograd: `torch.func.grad` imports torch's compiler, which takes a
+        second, and is only needed when compiling.
         """
         if torch.compiler.is_compiling():
             found: Tensor = grad(self._total)(x, targets, *inputs)
@@ -106,7 +106,7 @@ class StackedModel:
             return torch.autograd.grad(self._total(rows, targets, *inputs), rows)[0]
 
     def _total(self, rows: Tensor, targets: Tensor, *inputs: Tensor) -> Tensor:
-        """Sum of all agents' losses.
+        """Sum the losses of all agents.
 
         Agents share no parameters, so its gradient is all their gradients at once,
         with one plain backward pass.

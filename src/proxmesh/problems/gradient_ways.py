@@ -1,0 +1,150 @@
+"""The exact ways to take the gradients of all agents, and the choice among them."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, TypeAlias, final
+
+from torch import Tensor, nn
+
+from proxmesh.data.shards import Samples
+from proxmesh.errors import Notice, unknown
+from proxmesh.problems.batch_gradients import BatchGradients
+from proxmesh.problems.channels import has_images
+from proxmesh.problems.fastest_way import fastest
+from proxmesh.problems.fit_check import Loss, name_of
+from proxmesh.problems.layout import Layout
+from proxmesh.problems.stacked_model import StackedModel, Way
+
+__all__ = ["AskedWay", "GradientWays", "Paired", "Vectorize"]
+
+Vectorize: TypeAlias = bool | Literal["auto", "vmap", "channels"]
+Paired: TypeAlias = bool | Literal["auto"]
+
+VECTORIZE = ("auto", "vmap", "channels", True, False)
+PAIRED = ("auto", True, False)
+WORTH_TIMING = 2e7  # parameters x samples of a batch
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class AskedWay:
+    """What the user asked for; `LearningProblem` explains both.
+
+    Parameters
+    ----------
+    vectorize
+        Together, in the channels of images, or agent by agent.
+    paired
+        Whether the two gradients of a recursive estimator share one pass.
+    """
+
+    vectorize: Vectorize
+    paired: Paired
+
+    def __post_init__(self) -> None:
+        if self.vectorize not in VECTORIZE:
+            raise unknown("value", self.vectorize, map(str, VECTORIZE), "`vectorize`")
+        if self.paired not in PAIRED:
+            raise unknown("value", self.paired, map(str, PAIRED), "`paired`")
+
+    def candidates(self, images: bool, work: float) -> list[tuple[Way, bool]]:
+        """List the ways that may be taken, and whether in pairs.
+
+        Parameters
+        ----------
+        images
+            Whether the model convolves, so that there are two ways to stack agents.
+        work
+            Parameters times samples of a batch: too little is not worth timing.
+        """
+        if self.vectorize is False:
+            return [("loop", False)]
+        ways: list[Way] = ["vmap"]
+        if self.vectorize == "channels":
+            ways = ["channels"]
+        elif self.vectorize == "auto" and images:
+            ways = ["vmap", "channels"]
+        pairs = [True, False] if self.paired == "auto" else [bool(self.paired)]
+        if len(ways) == 1 and work < WORTH_TIMING:
+            pairs = pairs[:1]
+        return [(way, pair) for way in ways for pair in pairs]
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class GradientWays:
+    """All ways for one model.
+
+    Parameters
+    ----------
+    model, loss, layout, classifies
+        As in `StackedModel`.
+    chunk_size
+        Samples in flight at once.
+    """
+
+    model: nn.Module
+    loss: Loss
+    layout: Layout
+    classifies: bool
+    chunk_size: int
+
+    def by(self, way: Way, paired: bool = False) -> BatchGradients:
+        """Take one of them."""
+        stacked = StackedModel(self.model, self.loss, self.layout, self.classifies, way)
+        return BatchGradients(stacked, paired, self.chunk_size)
+
+    def possible(self, asked: AskedWay, batch: Samples) -> AskedWay:
+        """Try whether `vmap` takes the model, unless the user says so.
+
+        Parameters
+        ----------
+        asked
+            What to return if it does.
+        batch
+            To try it on.
+        """
+        if asked.vectorize != "auto":
+            return asked
+        rows = self.layout.flatten(self.model).repeat(len(batch), 1)
+        try:
+            self.by("vmap").model.grads(rows, batch)
+        except Exception as error:  # vmap's refusals have many types
+            reason = str(error).strip().splitlines()[0][:120]
+            warnings.warn(
+                f"model `{type(self.model).__name__}` runs agent by agent, since vmap "
+                f"cannot take it: {reason}",
+                Notice,
+                stacklevel=4,
+            )
+            return AskedWay(vectorize=False, paired=False)
+        return asked
+
+    def choose(
+        self,
+        asked: AskedWay,
+        work: float,
+        example: Callable[[], tuple[Tensor, Samples]],
+    ) -> BatchGradients:
+        """Take what was asked for; of several ways the fastest, timed and remembered.
+
+        Parameters
+        ----------
+        asked
+            What the user asked for, if it is possible.
+        work
+            Parameters times samples of a batch.
+        example
+            Makes the rows and the batch to time two gradients on, if need be.
+        """
+        candidates = asked.candidates(has_images(self.model), work)
+        ways = {f"{way}, paired {pair}": self.by(way, pair) for way, pair in candidates}
+        if len(ways) == 1:
+            return next(iter(ways.values()))
+        x, batch = example()
+        trials = {n: partial(way.grad_pair, x, x, batch) for n, way in ways.items()}
+        shapes = [tuple(t.shape) for t in (x, batch.targets, *batch.inputs)]
+        facts = (x.dtype, x.device, self.chunk_size, name_of(self.loss), shapes)
+        return ways[fastest(trials, repr(self.model), *map(str, facts))]

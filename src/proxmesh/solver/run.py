@@ -1,0 +1,202 @@
+"""A prepared run: everything is settled and can be looked at before it goes."""
+
+import dataclasses
+import warnings
+from collections.abc import Mapping
+from typing import Any, final
+
+from proxmesh.algorithms import HSMADMM
+from proxmesh.errors import InputError, Notice
+from proxmesh.graphs import Graph
+from proxmesh.solver.compile_gradients import CompiledGradients
+from proxmesh.solver.compile_step import CompiledStep, NotCompiledError
+from proxmesh.solver.costs import Costs
+from proxmesh.solver.failures import announcing_failure
+from proxmesh.solver.loop import Loop, Step
+from proxmesh.solver.result import Result
+from proxmesh.solver.settings import Hooks, Observer, Settings
+from proxmesh.theory import Certificate, Monitor, Settled, certify
+from proxmesh.theory import settled as settle
+from proxmesh.types import Algorithm, Problem, World
+
+__all__ = ["Run"]
+
+
+@final
+class Run:
+    """A run that is ready to go, made by `proxmesh.prepare`.
+
+    Parameters
+    ----------
+    problem, graph, world
+        This process's part of the problem, the graph, and the joined network.
+    settings, hooks
+        What the run does, with all defaults decided; what a program gave it.
+    settled
+        The algorithm with all its constants, and what was measured to find them.
+    state
+        The first state. `go` hands it to the loop, which must be the only one to hold
+        it: it may be the largest thing in the process.
+
+    Examples
+    --------
+    >>> import proxmesh as pm
+    >>> from torch import nn
+    >>> problem = pm.LearningProblem(
+    ...     pm.models.logistic(30, 2), nn.functional.cross_entropy,
+    ...     pm.datasets.breast_cancer().split(4))
+    >>> run = pm.prepare(problem, pm.DSGT(), pm.graphs.star(4), steps=10)
+    >>> run
+    Run(DSGT on star(n=4), 10 steps, engine simulated)
+    >>> run.cost().vectors, run.certificate() is None
+    (20, True)
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        graph: Graph,
+        world: World,
+        *,
+        settings: Settings,
+        hooks: Hooks,
+        settled: Settled,
+        state: Any,
+    ) -> None:
+        self.problem = problem
+        self.graph = graph
+        self.world = world
+        self.settings = settings
+        self.hooks = hooks
+        self.settled = settled
+        self._begin = int(state.k)
+        self._states = [state]  # taken out by `go`
+
+    def __repr__(self) -> str:
+        return (
+            f"Run({type(self.algorithm).__name__} on {self.graph}, "
+            f"{self.settings.steps:,} steps, engine {self.world.engine})"
+        )
+
+    @property
+    def algorithm(self) -> Algorithm[Any]:
+        """The method with every constant that is in force."""
+        found: Algorithm[Any] = self.settled.algorithm
+        return found
+
+    @property
+    def state(self) -> Any:
+        """The first state, until the run goes."""
+        if not self._states:
+            raise InputError(
+                "this run has gone already. Prepare another, or go on from its result: "
+                "`prepare(..., state=result)`."
+            )
+        return self._states[0]
+
+    def measure(self) -> Settled:
+        """Look at the curvature of the losses, if nobody has; every process calls it.
+
+        Nothing but HSM-ADMM's constants and certificate needs it.
+        """
+        if self.settled.smoothness is None and self._begin == 0:
+            self.settled = settle(
+                self.algorithm,
+                self.problem,
+                self.world,
+                self.graph,
+                self.state.x,
+                always=True,
+            )
+        return self.settled
+
+    def certificate(self) -> Certificate | None:
+        """Tell whether the steps are stable on this graph; every process calls it.
+
+        None for methods other than HSM-ADMM, and for a run that goes on from a state.
+        """
+        found = self.measure().smoothness
+        if found is None or not isinstance(self.algorithm, HSMADMM):
+            return None
+        upper, lower = found.gathered(self.world)
+        steps = self.settings.steps
+        return certify(self.algorithm, self.graph, upper, curvature=lower, steps=steps)
+
+    def cost(self) -> Costs:
+        """What the whole run computes and sends, `init` included; all processes call.
+
+        Declared by the algorithm, so that it is known beforehand.
+        """
+        return self._costs_up_to(self._begin + self.settings.steps)
+
+    @property
+    def config(self) -> Mapping[str, Any] | None:
+        """What will be kept as config.toml, complete."""
+        given = self.hooks.config
+        made: Mapping[str, Any] | None = given(self) if callable(given) else given
+        return made
+
+    def go(self, observer: Observer | None = None) -> Result:
+        """Carry it out, once.
+
+        Parameters
+        ----------
+        observer
+            Who watches, if that was not said when the run was prepared.
+        """
+        observer = observer or self.hooks.observer
+        with announcing_failure(self.world):
+            loop = Loop(
+                step=self._step(observer),
+                algorithm=self.algorithm,
+                problem=self.problem,
+                world=self.world,
+                settings=self.settings,
+                hooks=dataclasses.replace(self.hooks, observer=observer),
+                costs=self._costs_up_to(self._begin),
+                monitor=self._monitor(),
+                config=self.config,
+            )
+            return loop.go(self._states.pop())
+
+    def _costs_up_to(self, k: int) -> Costs:
+        return Costs.up_to(k, self.algorithm, self.problem, self.world, self.state.x)
+
+    def _monitor(self) -> Monitor | None:
+        """Who watches the theory, if anybody does."""
+        if self.settings.monitor is None:
+            return None
+        problem: Any = self.problem  # the monitor refuses what it cannot look at
+        algorithm: Any = self.algorithm
+        return Monitor(algorithm, problem, self.world, self.graph)
+
+    def _step(self, observer: Observer | None) -> Step:
+        """The step that the loop repeats, compiled if it is to be.
+
+        Messages cannot be compiled: on a distributed engine only the gradients are.
+        """
+        if self.settings.compile == "off":
+            return self._plain_step(self.problem)
+        arguments = (self.algorithm, self.problem, self.world, self.state)
+        part = "gradients run" if self.world.distributed else "the step runs"
+        made: CompiledGradients | CompiledStep
+        try:
+            if self.world.distributed:
+                made = CompiledGradients(*arguments)
+            else:
+                made = CompiledStep(*arguments)
+        except NotCompiledError as error:
+            warnings.warn(f"{part} uncompiled: {error}", Notice, stacklevel=4)
+            self.settings = self.settings.changed(compile="off")
+            return self._plain_step(self.problem)
+        if observer is not None:
+            observer.on_compile(made.seconds)
+        return self._plain_step(made) if isinstance(made, CompiledGradients) else made
+
+    def _plain_step(self, problem: Problem) -> Step:
+        algorithm, world = self.algorithm, self.world
+
+        def step(state: Any) -> Any:
+            return algorithm.step(state, problem, world)
+
+        return step

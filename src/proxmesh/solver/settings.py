@@ -1,0 +1,185 @@
+"""What a run does besides problem, algorithm and graph: the one list of settings.
+
+`Settings` are plain values, which may stand in a config file: the keywords of
+`proxmesh.prepare`, the section `run` of a config, the handshake of ranks and the loop
+all read them here. `Hooks` are what only a program can give. A test holds the signature
+of `prepare` to these two lists.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol, Self, TypeAlias, final
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from torch import Tensor
+
+from proxmesh.checks import require_whole
+from proxmesh.errors import InputError, unknown
+from proxmesh.metrics import Metric
+from proxmesh.network import TIMEOUT
+from proxmesh.types import World
+
+__all__ = ["LOCAL", "Callback", "Count", "Hooks", "Observer", "Settings"]
+
+Count = Annotated[int, Field(ge=1, strict=True)]
+SWITCH: Mapping[Any, str] = {True: "on", False: "off", "auto": "auto"}
+EVALUATIONS = 40
+WAYS = ("mean", "local")  # to evaluate
+MONITORS = ("theory",)
+
+LOCAL = frozenset({"compile", "engine", "timeout"})
+"""Settings that say where and how fast a run is computed; ranks may differ in them."""
+
+Callback: TypeAlias = Callable[[Mapping[str, float], Any], bool | None]
+"""``callback(row, state)`` after every evaluation; returning True stops the run."""
+
+
+class Observer(Protocol):
+    """Watches a run without touching it: a progress bar, a log."""
+
+    def on_compile(self, seconds: float) -> None:
+        """The step was compiled, in so many seconds."""
+        ...
+
+    def on_step(self, k: int, seconds: float) -> None:
+        """Iteration k is finished, after these seconds of computing.
+
+        Told a few times a second, not at every iteration.
+        """
+        ...
+
+    def on_row(self, row: Mapping[str, float]) -> None:
+        """A row was added to the history."""
+        ...
+
+
+class Settings(BaseModel):
+    """Everything about a run that can be written down as a plain value.
+
+    Parameters
+    ----------
+    steps, eval_every, evaluation, target, kkt, monitor, engine, timeout, compile
+        As in `proxmesh.solve`. A config file says ``eval`` for `evaluation`, and
+        ``on`` or ``off`` for a `compile` that is True or False.
+
+    Examples
+    --------
+    >>> Settings(steps=200).every, Settings(steps=200, eval_every=7).every
+    (5, 7)
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True)
+
+    steps: Count
+    eval_every: Count | None = None
+    evaluation: Annotated[Literal["mean", "local"], Field(alias="eval")] = "mean"
+    target: dict[str, float] = {}
+    kkt: bool = True
+    monitor: Literal["theory"] | None = None
+    engine: str = "auto"
+    timeout: Annotated[FiniteFloat, Field(gt=0)] = TIMEOUT
+    compile: Literal["auto", "on", "off"] = "auto"
+
+    @property
+    def every(self) -> int:
+        """Iterations between evaluations."""
+        return self.eval_every or max(1, self.steps // EVALUATIONS)
+
+    def changed(self, **values: Any) -> Self:
+        """The same settings but for some.
+
+        Parameters
+        ----------
+        values
+            By name, taken as they are.
+        """
+        return self.model_copy(update=values)
+
+    def facts(self) -> dict[str, str]:
+        """What must be the same on all ranks, in words."""
+        shared = {n: str(v) for n, v in self.model_dump().items() if n not in LOCAL}
+        return {**shared, "eval_every": str(self.every)}
+
+    @classmethod
+    def of_keywords(cls, given: Mapping[str, Any]) -> Self:
+        """Settings from the keywords of `prepare`, or one line on what is wrong.
+
+        Parameters
+        ----------
+        given
+            All keywords by name.
+        """
+        require_whole("", 1, steps=given["steps"], eval_every=given["eval_every"])
+        if given["compile"] not in SWITCH:
+            known = ["True", "False", "auto"]
+            raise unknown("value", given["compile"], known, "`compile`")
+        if given["evaluation"] not in WAYS:
+            raise unknown("evaluation", given["evaluation"], WAYS)
+        if given["monitor"] not in {None, *MONITORS}:
+            raise unknown("monitor", given["monitor"], MONITORS)
+        values = {name: given[name] for name in cls.model_fields}
+        values["compile"] = SWITCH[given["compile"]]
+        values["target"] = _targets(given["target"])
+        if not isinstance(given["engine"], str):  # a world that was joined before
+            values["engine"] = given["engine"].engine
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = str(first["loc"][0]) if first["loc"] else "settings"
+            wrong = first["msg"].replace("Input should be", "must be", 1)
+            raise InputError(f"`{name}` {wrong}, got {first['input']!r}.") from error
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What only a program can give a run; each is described in `proxmesh.solve`."""
+
+    state: Any = None
+    x0: Tensor | None = None
+    init: str = "same"
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    callbacks: Sequence[Callback] = ()
+    observer: Observer | None = None
+    out: Path | None = None
+    config: Any = None  # a mapping, or a function from the prepared run to one
+    force: bool = False
+
+    def facts(self) -> dict[str, str]:
+        """What must be the same on all ranks, as far as it can be told."""
+        return {
+            "metrics": str(sorted(self.metrics)),
+            "number of callbacks": str(len(self.callbacks)),
+        }
+
+    @staticmethod
+    def of_keywords(given: Mapping[str, Any]) -> "Hooks":
+        """Hooks from the keywords of `prepare`, or one line on what is wrong."""
+        values = {f.name: given[f.name] for f in fields(Hooks)}
+        values["metrics"] = own = given["metrics"] or {}
+        if not isinstance(own, Mapping) or not all(map(callable, own.values())):
+            raise InputError("`metrics` must map names to functions f(state, problem).")
+        callbacks = given["callbacks"]
+        if callable(callbacks) or not all(map(callable, callbacks)):
+            raise InputError("`callbacks` must be a list of functions f(row, state).")
+        values["out"] = None if given["out"] is None else Path(given["out"])
+        return Hooks(**values)
+
+
+def joined_before(given: Mapping[str, Any]) -> World | None:
+    """The world that was given in place of an engine's name, if one was."""
+    engine = given["engine"]
+    return None if isinstance(engine, str) else engine
+
+
+def _targets(given: Any) -> dict[str, float]:
+    """A mapping of columns to numbers; None is an empty one."""
+    if not isinstance(given, Mapping | None):
+        raise InputError(f"`target` must map columns to values, got {given!r}.")
+    for name, value in (given or {}).items():
+        if not (isinstance(value, int | float) and math.isfinite(value)):
+            raise InputError(f"`target` of `{name}` must be a number, got {value}.")
+    return dict(given or {})
