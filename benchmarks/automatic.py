@@ -1,26 +1,30 @@
 """Hold the automatic constants against the best of a tuned grid, task by task.
 
-    python benchmarks/automatic.py [--only lenet,128] [--no-grid]
-    python benchmarks/automatic.py --rules
+    python benchmarks/automatic.py [--only lenet,128] [--no-grid] [--quick]
+    python benchmarks/automatic.py --rules [--quick]
 
 `HSMADMM()` as it is, and the paper's rule over a grid: c_rho such that c_rho (mean
 degree + 1) is one of seven values, c_eta = 1.6 c_rho, two values of c_a. Every graph
 at 8 agents, three at 2, 32 and 128, logistic regression and the MLP on a9a, shards as
 they come and sorted by label; LeNet on MNIST with 8 agents on three graphs. One thread,
 seed 0. A number is the median stationarity of the last three of ten evaluations (LeNet:
-the last). Finished tasks are kept in benchmarks/results/automatic.json, and the table
-is printed from there.
+the last). Finished tasks are kept in benchmarks/results/automatic.json (or in the file
+that `--out` names), and the table is printed from there.
 
 `--rules` compares two steps with the same certificate, stable from k = 1 on: the one
 with L in it, and the paper's, with the least c_eta that is stable for the same c_rho.
+
+`--quick` takes a few steps on one task of each model: does it work? It keeps nothing
+unless `--out` is given, and LeNet is left out unless PROXMESH_DATA names a folder.
 """
 
 import argparse
 import dataclasses
 import json
+import os
 import statistics
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +39,7 @@ MOMENTA = (0.5, 2.0)
 THREE = ("ring", "star", "barabasi-albert")
 STEPS = {2: 1000, 8: 1000, 32: 600, 128: 400}
 LENET_STEPS = 300
+QUICK_STEPS = {"logistic": 20, "mlp": 20, "lenet": 2}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +50,7 @@ class Task:
     split: str
     graph: str
     agents: int
+    quick: bool = False
 
     def __str__(self) -> str:
         return f"{self.model} {self.split} {self.graph} {self.agents}"
@@ -52,6 +58,8 @@ class Task:
     @property
     def steps(self) -> int:
         """Iterations of a run."""
+        if self.quick:
+            return QUICK_STEPS[self.model]
         return LENET_STEPS if self.model == "lenet" else STEPS[self.agents]
 
 
@@ -67,6 +75,16 @@ def tasks() -> Iterator[Task]:
                     yield Task(model, split, graph, agents)
     for graph in ("ring", "star", "random-8"):
         yield Task("lenet", "contiguous", graph, 8)
+
+
+def quick_tasks() -> Iterator[Task]:
+    """One task of each model whose data are at hand."""
+    yield Task("logistic", "contiguous", "ring", 8, quick=True)
+    yield Task("mlp", "by-label", "star", 8, quick=True)
+    if os.environ.get("PROXMESH_DATA"):
+        yield Task("lenet", "contiguous", "ring", 8, quick=True)
+    else:
+        print("LeNet is left out: PROXMESH_DATA names no folder with MNIST.")
 
 
 def problem_of(task: Task) -> pm.LearningProblem:
@@ -111,8 +129,8 @@ def measured(task: Task, with_grid: bool) -> dict[str, Any]:
     if with_grid:
         width = float(graph.degrees.mean()) + 1
         grid = {}
-        for size in SIZES:
-            for c_a in MOMENTA[: 1 if task.model == "lenet" else None]:
+        for size in SIZES[:1] if task.quick else SIZES:
+            for c_a in MOMENTA[:1] if task.model == "lenet" else MOMENTA:
                 c_rho = float(f"{size / width:.3g}")
                 point = pm.HSMADMM(c_rho, 1.6 * c_rho, c_a)
                 grid[f"{c_rho:g}, {c_a:g}"] = reached(problem, point, graph, task)[0]
@@ -138,27 +156,32 @@ def table(kept: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def rules() -> str:
+def rules(chosen: Iterable[Task]) -> str:
     """Both steps, certified from the first iteration on."""
     lines = [
         "| task | c_eta with L_f | c_eta, paper's | with L_f | paper's | ratio |",
         "|---|---|---|---|---|---|",
     ]
+    for task in chosen:
+        problem, graph = problem_of(task), pm.graphs.make(task.graph, task.agents)
+        ours, found = reached(problem, pm.HSMADMM(), graph, task)
+        bare = dataclasses.replace(found, smoothness=0.0)
+        needed = pm.theory.certify(bare, graph, found.smoothness).stable_c_eta
+        papers = dataclasses.replace(bare, c_eta=1.001 * needed)
+        theirs, _ = reached(problem, papers, graph, task)
+        lines.append(
+            f"| {task} | {found.c_eta:.3g} | {papers.c_eta:.3g} "
+            f"| {ours:.1e} | {theirs:.1e} | {theirs / ours:.1f} |"
+        )
+    return "\n".join(lines)
+
+
+def tasks_of_rules() -> Iterator[Task]:
+    """What both steps are compared on."""
     for split in ("contiguous", "by-label"):
         for model in ("logistic", "mlp"):
-            for name in ("ring", "star", "complete"):
-                task = Task(model, split, name, 8)
-                problem, graph = problem_of(task), pm.graphs.make(name, 8)
-                ours, found = reached(problem, pm.HSMADMM(), graph, task)
-                bare = dataclasses.replace(found, smoothness=0.0)
-                needed = pm.theory.certify(bare, graph, found.smoothness).stable_c_eta
-                papers = dataclasses.replace(bare, c_eta=1.001 * needed)
-                theirs, _ = reached(problem, papers, graph, task)
-                lines.append(
-                    f"| {task} | {found.c_eta:.3g} | {papers.c_eta:.3g} "
-                    f"| {ours:.1e} | {theirs:.1e} | {theirs / ours:.1f} |"
-                )
-    return "\n".join(lines)
+            for graph in ("ring", "star", "complete"):
+                yield Task(model, split, graph, 8)
 
 
 def main() -> None:
@@ -166,20 +189,23 @@ def main() -> None:
     parser.add_argument("--only", default="", help="words that a task must all have")
     parser.add_argument("--no-grid", action="store_true")
     parser.add_argument("--rules", action="store_true")
-    parser.add_argument("--file", type=Path, default=RESULTS)
+    parser.add_argument("--quick", action="store_true", help="a few steps, few tasks")
+    parser.add_argument("--out", type=Path, help="file of the finished tasks")
     options = parser.parse_args()
+    out = options.out or (None if options.quick else RESULTS)
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", pm.Notice)
     if options.rules:
-        print(rules())
+        print(rules(quick_tasks() if options.quick else tasks_of_rules()))
         return
-    kept = json.loads(options.file.read_text()) if options.file.exists() else {}
+    kept = json.loads(out.read_text()) if out and out.exists() else {}
     words = set(filter(None, options.only.split(",")))
-    for task in tasks():
+    for task in quick_tasks() if options.quick else tasks():
         if words <= set(str(task).split()) and str(task) not in kept:
             row = measured(task, not options.no_grid)
             kept[str(task)] = row
-            options.file.write_text(json.dumps(kept, indent=1) + "\n")
+            if out:
+                out.write_text(json.dumps(kept, indent=1) + "\n")
             print(f"{task}: {row['automatic']:.2e}", flush=True)
     print(table(kept))
 

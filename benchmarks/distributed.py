@@ -1,10 +1,13 @@
 """What ranks gain, what hides behind gradients, and what is on the wire.
 
     python benchmarks/distributed.py [--only ranks,overlap,bytes,exchange] [--rounds 9]
+    python benchmarks/distributed.py --quick
 
 Each part starts two ranks under `mpiexec`, and under `torch.distributed` where that
 makes sense, one thread each, and measures both sides of every ratio in turns in the
-same processes. Results go to benchmarks/results/distributed.json.
+same processes. Results go to benchmarks/results/distributed.json, or
+to the file that `--out` names. `--quick` measures once and writes only to `--out`: does
+it work? What this machine cannot do is left out.
 
 - ranks: an iteration of 8 agents on two ranks against the simulated engine. At least
   1.6 x faster for LeNet on two cores.
@@ -34,6 +37,7 @@ from torch import Tensor
 
 import proxmesh as pm
 from proxmesh.bench.tasks import lenet_problem, mlp_problem
+from proxmesh.bench.timing import Effort
 from proxmesh.solver.compile_gradients import CompiledGradients
 from proxmesh.solver.compile_step import CompiledStep
 from proxmesh.solver.malloc import reuse_large_blocks
@@ -95,11 +99,11 @@ def together(world: Any) -> None:
     world.reduce(torch.zeros(len(world.agents)), "sum")
 
 
-def ranks(rounds: int) -> dict[str, Any]:
+def ranks(effort: Effort) -> dict[str, Any]:
     """Two ranks of 4 agents against one process of 8."""
     found: dict[str, Any] = {}
-    for name, (build, iterations) in TASKS.items():
-        problem = build()
+    for name, (build, per_turn) in TASKS.items():
+        problem, iterations = build(), 1 if effort.quick else per_turn
         graph = pm.graphs.ring(8)
         world = pm.connect(graph)
         alone = {}
@@ -113,7 +117,7 @@ def ranks(rounds: int) -> dict[str, Any]:
             fast = Stepping(problem.local(world.agents), world).with_gradients()
             split["two ranks, compiled gradients"] = fast
         times: dict[str, list[float]] = {key: [] for key in (*alone, *split)}
-        for _ in range(rounds):
+        for _ in range(effort.rounds):
             for key, stepping in alone.items():
                 times[key].append(stepping.run(iterations))
             for key, stepping in split.items():
@@ -124,7 +128,7 @@ def ranks(rounds: int) -> dict[str, Any]:
     return found
 
 
-def overlap(rounds: int) -> dict[str, Any]:
+def overlap(effort: Effort) -> dict[str, Any]:
     """Every message late by what an iteration computes."""
     problem = TASKS["lenet"][0]()
     found: dict[str, Any] = {}
@@ -135,7 +139,7 @@ def overlap(rounds: int) -> dict[str, Any]:
         times: dict[str, list[float]] = {"without delay": [], "delayed": []}
         compute = statistics.median(stepping.run(4) for _ in range(5)) / 1e3
         compute = world.reduce(torch.full((4,), compute), "mean").item()
-        for _ in range(rounds):
+        for _ in range(effort.rounds):
             world.link = quick
             together(world)
             times["without delay"].append(stepping.run(5))
@@ -146,14 +150,13 @@ def overlap(rounds: int) -> dict[str, Any]:
         found[name] = {
             "delay": compute * 1e3,
             **medians(times),
-            "MB an iteration": sent / 1e6,
+            "MB per iteration": sent / 1e6,
         }
     return found
 
 
-def wire(rounds: int) -> dict[str, Any]:
+def wire(effort: Effort) -> dict[str, Any]:
     """Bytes that an interface really sends, against those that are counted."""
-    del rounds
     counter = Path("/sys/class/net/eth0/statistics/tx_bytes")
     problem = TASKS["lenet"][0]()
     found: dict[str, Any] = {}
@@ -161,7 +164,7 @@ def wire(rounds: int) -> dict[str, Any]:
         world: Any = pm.connect(pm.graphs.ring(8))
         stepping = Stepping(problem.local(world.agents), world, method)
         together(world)
-        before, iterations = int(counter.read_text()), 50
+        before, iterations = int(counter.read_text()), 5 if effort.quick else 50
         stepping.run(iterations)
         time.sleep(0.5)  # acknowledgments
         mine = (int(counter.read_text()) - before) / iterations
@@ -174,7 +177,7 @@ def wire(rounds: int) -> dict[str, Any]:
     return found
 
 
-def exchange(rounds: int) -> dict[str, Any]:
+def exchange(effort: Effort) -> dict[str, Any]:
     """An exchange against a bare collective on the same neighborhood."""
     from mpi4py import MPI
 
@@ -185,9 +188,9 @@ def exchange(rounds: int) -> dict[str, Any]:
     reuse_large_blocks(torch.empty(1, max(SIZES.values())))  # as every run does
     for name, size in SIZES.items():
         work = _ways(world, neighborhood, torch.randn(1, size))
-        repeats = max(10, 4_000_000 // size)
+        repeats = 1 if effort.quick else max(10, 4_000_000 // size)
         times: dict[str, list[float]] = {key: [] for key in work}
-        for _ in range(rounds + 1):
+        for _ in range(effort.rounds + 1):
             for key, call in work.items():
                 together(world)
                 begin = time.perf_counter()
@@ -217,11 +220,11 @@ PARTS = {"ranks": ranks, "overlap": overlap, "bytes": wire, "exchange": exchange
 # -- starting them ---------------------------------------------------------------------
 
 
-def started(part: str, engine: str, rounds: int, folder: Path) -> dict[str, Any]:
+def started(part: str, engine: str, effort: Effort, folder: Path) -> dict[str, Any]:
     """Run a part on two ranks; what the root found."""
     file = folder / f"{part}-{engine}.json"
     words = [str(PYTHON), __file__, "--part", part, "--into", str(file)]
-    words += ["--rounds", str(rounds)]
+    words += ["--rounds", str(effort.rounds), *["--quick"] * effort.quick]
     env = {**os.environ, **ROOT, "OMP_NUM_THREADS": "1"}
     if part == "bytes":
         _on_two_hosts(words, engine, env, folder)
@@ -287,10 +290,10 @@ def verdicts(part: str, name: str, values: dict[str, float]) -> list[str]:
         longer = max(values["without delay"], values["delay"])
         ratio = values["delayed"] / longer
         text = "delayed / longer of computing and delay"
-        rate = values["delayed"] / values["MB an iteration"]
+        rate = values["delayed"] / values["MB per iteration"]
         return [
             limit(text, ratio, 1.8) if "deep" in name else limit(text, ratio, -1.15),
-            f"{rate:.1f} ms a MB sent",
+            f"{rate:.1f} ms per MB sent",
         ]
     if part == "bytes":
         return [
@@ -314,34 +317,44 @@ def limit(text: str, value: float, bound: float, applies: bool = True) -> str:
     )
 
 
+def left_out(part: str, engine: str) -> str | None:
+    """Why this machine cannot measure a part; None if it can."""
+    if engine == "mpi" and not PYTHON.with_name("mpiexec").exists():
+        return "mpiexec is not installed (pip install 'proxmesh[mpi]')"
+    return why_not() if part == "bytes" else None
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", default=",".join(PARTS))
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--quick", action="store_true", help="one round of each")
+    parser.add_argument("--out", type=Path, help="file of the results")
     parser.add_argument("--part", help=argparse.SUPPRESS)
     parser.add_argument("--into", help=argparse.SUPPRESS)
     asked = parser.parse_args()
+    effort = Effort(1 if asked.quick else asked.rounds, asked.quick)
     if asked.part:
         torch.set_num_threads(1)
-        found = PARTS[asked.part](asked.rounds)
+        found = PARTS[asked.part](effort)
         rank = int(os.environ.get("RANK", os.environ.get("OMPI_COMM_WORLD_RANK", "0")))
         if rank == 0:
             Path(asked.into).write_text(json.dumps(found))
         return
-    results: dict[str, Any] = (
-        json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    )
+    out = asked.out or (None if asked.quick else RESULTS)
+    results = json.loads(out.read_text()) if out and out.exists() else {}
     for part in asked.only.split(","):
-        reason = why_not() if part == "bytes" else None
-        if reason:
-            print(f"\n{part}: left out, {reason}")
-            continue
         for engine in ("mpi",) if part == "exchange" else ("mpi", "torch"):
+            reason = left_out(part, engine)
+            if reason:
+                print(f"\n{part}, engine {engine}: left out, {reason}")
+                continue
             with tempfile.TemporaryDirectory() as folder:
-                found = started(part, engine, asked.rounds, Path(folder))
+                found = started(part, engine, effort, Path(folder))
             results[f"{part}, {engine}"] = found
             show(part, engine, found)
-    RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+    if out:
+        out.write_text(json.dumps(results, indent=2) + "\n")
 
 
 if __name__ == "__main__":

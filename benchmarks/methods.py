@@ -1,6 +1,6 @@
 """Time of every method's iteration against its own bare gradient evaluations.
 
-    python benchmarks/methods.py [--rounds 15] [--pairs]
+    python benchmarks/methods.py [--rounds 15] [--pairs] [--quick]
 
 a9a/MLP, 8 agents on a ring, batch 64, one thread, eager on both sides, both measured in
 turns, medians. The bare side draws and gathers the same batches and evaluates the same
@@ -8,9 +8,9 @@ number of gradients, one after the other. Steps that refresh an estimator over a
 batch are timed as part of a whole period.
 
 `--pairs` holds the methods to a harder measure: where a step takes two gradients in one
-pass over the batch, so does the bare side.
+pass over the batch, so does the bare side. `--quick` measures once: does it work?
 
-Limits: 1.3 for methods with two gradients an iteration or more, 1.6 for one.
+Limits: 1.3 for methods with two gradients per iteration or more, 1.6 for one.
 """
 
 import argparse
@@ -118,12 +118,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--pairs", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="one round of each")
     arguments = parser.parse_args()
+    rounds = 1 if arguments.quick else arguments.rounds
     torch.set_num_threads(1)
     print("| method | gradients | iteration, ms | bare gradients, ms | ratio | limit |")
     print("|---|---|---|---|---|---|")
     for name in ALGORITHMS:
-        ours, bare, gradients = measure(name, arguments.rounds, arguments.pairs)
+        ours, bare, gradients = measure(name, rounds, arguments.pairs)
         limit = LIMITS[gradients]
         ratio = ours / bare
         shown = f"{ratio:.2f}" if ratio <= limit else f"**{ratio:.2f}**"
