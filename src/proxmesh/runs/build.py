@@ -39,6 +39,7 @@ from proxmesh.types import Algorithm, World
 __all__ = ["Built", "build", "build_algorithm", "build_graph"]
 
 DEFAULT_L1 = 1e-4
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
 PER_AGENT = "per-agent"  # the data set that is one file per agent
 MANY_IMAGES = 10_000
 IMAGE_EVALUATIONS = 10
@@ -128,7 +129,7 @@ def build(config: Config) -> Built:
     world = connect(
         graph,
         config.run.engine,
-        dtype=getattr(torch, config.run.dtype),
+        dtype=DTYPES[config.run.dtype],
         device=_device(config),
         timeout=config.run.timeout,
     )
@@ -292,7 +293,7 @@ def _model(config: Config, name: str, dataset: Dataset) -> nn.Module:
             dataset.features,
             dataset.num_classes,
         )
-    return model.to(_device(config), getattr(torch, config.run.dtype))
+    return model.to(_device(config), DTYPES[config.run.dtype])
 
 
 def _device(config: Config) -> torch.device:

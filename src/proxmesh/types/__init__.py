@@ -1,15 +1,10 @@
 """The protocols that hold the layers together: what is required, and abilities."""
 
-from proxmesh.types.abilities import (
+from proxmesh.types.problem_abilities import (
     Analyzable,
-    Branching,
     Divisible,
     Evaluated,
     Facts,
-    FindsConstants,
-    Remedied,
-    ReportsKKT,
-    SparseState,
     StartsItself,
     Tested,
     WithDistance,
@@ -20,24 +15,19 @@ from proxmesh.types.abilities import (
     WithPenalty,
     WithSubgradient,
     WithValue,
-    branches,
     can_be_analyzed,
     can_be_divided,
     can_be_tested,
     evaluates_itself,
     facts_of,
-    finds_constants,
     has_distance,
     has_full_gradient,
     has_hessian,
     has_models,
     has_pairs,
     has_penalty,
-    has_sparse_rows,
     has_subgradient,
     has_value,
-    knows_a_remedy,
-    reports_kkt,
     starts_itself,
 )
 from proxmesh.types.protocols import (
@@ -51,6 +41,18 @@ from proxmesh.types.protocols import (
     Reduction,
     State,
     World,
+)
+from proxmesh.types.run_abilities import (
+    Branching,
+    FindsConstants,
+    Remedied,
+    ReportsKKT,
+    SparseState,
+    branches,
+    finds_constants,
+    has_sparse_rows,
+    knows_a_remedy,
+    reports_kkt,
 )
 
 __all__ = [

@@ -159,10 +159,10 @@ class World(Network, Protocol):
 class Problem(Protocol):
     """The local objectives ``f_i + h``, seen through minibatches and a prox.
 
-    What a problem can do beyond this is declared in `abilities`, one small protocol for
-    each, with a function that tells whether a problem has it. A column of the
-    history that needs a missing ability stays blank; a method that needs one says so.
-    What a problem tells of itself (its batch size, its samples) is in `Facts`.
+    What a problem can do beyond this is declared in `problem_abilities`, one small
+    protocol for each, with a function that tells whether a problem has it. A column of
+    the history that needs a missing ability stays blank; a method that needs one says
+    so. What a problem tells of itself (its batch size, its samples) is in `Facts`.
     """
 
     def sample(self, k: Any, size: int | None = None, stream: int = 0) -> Batch:

@@ -1,4 +1,4 @@
-"""What some problems, states and algorithms can do besides: declared, not sniffed.
+"""What some problems can do besides: declared, not sniffed.
 
 An ability is a small protocol and a function that tells whether something has it; the
 type checker then knows it too. Wherever an optional method is used, this function
@@ -7,23 +7,18 @@ stands before it.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, Self, TypeGuard, TypeVar
+from typing import Any, Protocol, TypeGuard
 
 import torch
 from torch import Tensor, nn
 
-from proxmesh.types.protocols import Algorithm, Batch, Evaluation, Problem, State
+from proxmesh.types.protocols import Batch, Evaluation, Problem
 
 __all__ = [
     "Analyzable",
-    "Branching",
     "Divisible",
     "Evaluated",
     "Facts",
-    "FindsConstants",
-    "Remedied",
-    "ReportsKKT",
-    "SparseState",
     "StartsItself",
     "Tested",
     "WithDistance",
@@ -34,31 +29,21 @@ __all__ = [
     "WithPenalty",
     "WithSubgradient",
     "WithValue",
-    "branches",
     "can_be_analyzed",
     "can_be_divided",
     "can_be_tested",
     "evaluates_itself",
     "facts_of",
-    "finds_constants",
     "has_distance",
     "has_full_gradient",
     "has_hessian",
     "has_models",
     "has_pairs",
     "has_penalty",
-    "has_sparse_rows",
     "has_subgradient",
     "has_value",
-    "knows_a_remedy",
-    "reports_kkt",
     "starts_itself",
 ]
-
-S = TypeVar("S")
-
-
-# -- what a problem may be able to do besides ------------------------------------------
 
 
 class Divisible(Problem, Protocol):
@@ -245,47 +230,47 @@ class WithModels(Problem, Protocol):
 
 def can_be_divided(problem: Problem) -> TypeGuard[Divisible]:
     """Whether a process can keep its agents' part: `Divisible`."""
-    return _offers(problem, "local")
+    return offers(problem, "local")
 
 
 def starts_itself(problem: Problem) -> TypeGuard[StartsItself]:
     """Whether the problem makes initial rows: `StartsItself`."""
-    return _offers(problem, "x0")
+    return offers(problem, "x0")
 
 
 def has_pairs(problem: Problem) -> TypeGuard[WithPairs]:
     """Whether two gradients can be taken in one pass: `WithPairs`."""
-    return _offers(problem, "grad_pair")
+    return offers(problem, "grad_pair")
 
 
 def has_hessian(problem: Problem) -> TypeGuard[WithHessian]:
     """Whether Hessian-vector products are exact: `WithHessian`."""
-    return _offers(problem, "hvp")
+    return offers(problem, "hvp")
 
 
 def has_full_gradient(problem: Problem) -> TypeGuard[WithFullGradient]:
     """Whether gradients over whole shards are known: `WithFullGradient`."""
-    return _offers(problem, "full_grad")
+    return offers(problem, "full_grad")
 
 
 def has_value(problem: Problem) -> TypeGuard[WithValue]:
     """Whether losses over whole shards are known: `WithValue`."""
-    return _offers(problem, "value")
+    return offers(problem, "value")
 
 
 def evaluates_itself(problem: Problem) -> TypeGuard[Evaluated]:
     """Whether one pass finds gradient, loss and more: `Evaluated`."""
-    return _offers(problem, "evaluate")
+    return offers(problem, "evaluate")
 
 
 def can_be_tested(problem: Problem) -> TypeGuard[Tested]:
     """Whether there is held-out data: `Tested`."""
-    return _offers(problem, "test")
+    return offers(problem, "test")
 
 
 def has_penalty(problem: Problem) -> TypeGuard[WithPenalty]:
     """Whether the value of h is known: `WithPenalty`."""
-    return _offers(problem, "penalty")
+    return offers(problem, "penalty")
 
 
 def can_be_analyzed(problem: Problem) -> TypeGuard[Analyzable]:
@@ -296,17 +281,17 @@ def can_be_analyzed(problem: Problem) -> TypeGuard[Analyzable]:
 
 def has_subgradient(problem: Problem) -> TypeGuard[WithSubgradient]:
     """Whether h has a subgradient: `WithSubgradient`."""
-    return _offers(problem, "subgrad")
+    return offers(problem, "subgrad")
 
 
 def has_distance(problem: Problem) -> TypeGuard[WithDistance]:
     """Whether the distance to the subdifferential of h is known: `WithDistance`."""
-    return _offers(problem, "distance")
+    return offers(problem, "distance")
 
 
 def has_models(problem: Problem) -> TypeGuard[WithModels]:
     """Whether there is a model behind every row: `WithModels`."""
-    return _offers(problem, "module")
+    return offers(problem, "module")
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,102 +360,8 @@ def facts_of(problem: Problem) -> Facts:
     return Facts(**{f.name: getattr(problem, f.name, None) for f in fields(Facts)})
 
 
-# -- what a state may have besides -----------------------------------------------------
-
-
-class SparseState(State, Protocol):
-    """A state whose rows out of the prox are not x."""
-
-    @property
-    def sparse(self) -> Tensor:
-        """The rows that come out of the prox, ``[n_local, p]``."""
-        ...
-
-
-class ReportsKKT(State, Protocol):
-    """A state with multipliers, which tells how far it is from a saddle point."""
-
-    def kkt_residual(self, problem: Problem) -> Tensor | None:
-        """Each agent's part of the residual, ``[n_local]``; None if h does not tell.
-
-        Parameters
-        ----------
-        problem
-            The local objectives.
-        """
-        ...
-
-
-def has_sparse_rows(state: State) -> TypeGuard[SparseState]:
-    """Whether the rows out of the prox are others than x: `SparseState`."""
-    return _offers(state, "sparse")
-
-
-def reports_kkt(state: State) -> TypeGuard[ReportsKKT]:
-    """Whether the state has a KKT residual: `ReportsKKT`."""
-    return _offers(state, "kkt_residual")
-
-
-# -- what an algorithm may be able to do besides ---------------------------------------
-
-
-class FindsConstants(Algorithm[S], Protocol[S]):
-    """An algorithm whose constants may be left out, to be found before a run."""
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """Names of the constants that are still to be found."""
-        ...
-
-    def with_constants_of(self, earlier: Self) -> Self:
-        """The algorithm with what an earlier run of the same kind has found.
-
-        Parameters
-        ----------
-        earlier
-            The algorithm of that run, with all its constants.
-        """
-        ...
-
-
-class Remedied(Algorithm[S], Protocol[S]):
-    """An algorithm that knows what to change when a run diverges."""
-
-    def remedy(self) -> str:
-        """What to change, in a sentence or two."""
-        ...
-
-
-class Branching(Algorithm[S], Protocol[S]):
-    """An algorithm whose step branches on k; each branch is compiled on its own."""
-
-    def at(self, k: int) -> Algorithm[S]:
-        """The method that takes the branch of iteration k at every k.
-
-        Parameters
-        ----------
-        k
-            Iteration, from 1 on.
-        """
-        ...
-
-
-def finds_constants(algorithm: Algorithm[S]) -> TypeGuard[FindsConstants[S]]:
-    """Whether constants may be left out: `FindsConstants`."""
-    return _offers(algorithm, "missing")
-
-
-def knows_a_remedy(algorithm: Algorithm[S]) -> TypeGuard[Remedied[S]]:
-    """Whether it says what to change after a divergence: `Remedied`."""
-    return _offers(algorithm, "remedy")
-
-
-def branches(algorithm: Algorithm[S]) -> TypeGuard[Branching[S]]:
-    """Whether its step branches on k: `Branching`."""
-    return _offers(algorithm, "at")
-
-
-def _offers(thing: object, name: str) -> bool:
+def offers(thing: object, name: str) -> bool:
+    """Whether something has an attribute of this name."""
     # Not isinstance with a runtime protocol: from Python 3.12 on that looks past
     # `__getattr__`, by which wrappers hand on what they wrap.
     return hasattr(thing, name)
