@@ -13,14 +13,14 @@ __all__ = ["PlainLoop"]
 
 @final
 class PlainLoop:
-    """One model object an agent, a Python loop over agents, edges and parameters.
+    """One model object per agent, a Python loop over agents, edges and parameters.
 
     Parameters
     ----------
     task
         What to go on with, from its state.
     flat
-        A leaner loop: the updates run on one flat vector an agent.
+        A leaner loop: the updates run on one flat vector per agent.
     """
 
     def __init__(self, task: Task, *, flat: bool = False) -> None:
