@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import proxmesh as pm
+from proxmesh.algorithms import ALGORITHMS
 from proxmesh.data.datasets import DATASETS
 from proxmesh.data.partition import SPLITS
 from proxmesh.graphs import CONSTRUCTORS
@@ -51,11 +52,14 @@ def test_pages_include_the_examples() -> None:
         assert f'--8<-- "examples/{file.name}"' in own
 
 
-def test_every_column_graph_split_and_data_set_is_documented() -> None:
+def test_every_method_column_graph_split_and_data_set_is_documented() -> None:
     metrics = (ROOT / "docs/metrics.md").read_text()
     for name, meaning in COLUMNS.items():
         assert f"| `{name}` | {meaning.replace('|', '&#124;')} |" in metrics
     table = (ROOT / "docs/hsm-admm.md").read_text()
     assert all(f"| {name} |" in table for name in CONSTRUCTORS)
+    methods = (ROOT / "docs/methods.md").read_text()
+    for name, method in ALGORITHMS.items():
+        assert f"| `{name}` | `{method.kind.__name__}` |" in methods
     data = (ROOT / "docs/data.md").read_text()
     assert all(f"`{name}`" in data for name in [*SPLITS, *DATASETS])

@@ -1,5 +1,6 @@
 """Every method: its literal reference, its golden values, and one common contract."""
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
@@ -245,6 +246,14 @@ def test_every_method_is_in_both_tables() -> None:
     own_file = {"hsm-admm", "hsm-admm-blind", "hsm-admm-uniform"}
     referenced = {name.split(",")[0] for name in TABLE} | own_file
     assert set(ALGORITHMS) == referenced
+
+
+def test_every_method_has_a_color_of_its_own_and_a_space() -> None:
+    colors = [entry.color for entry in ALGORITHMS.values()]
+    assert len(set(colors)) == len(colors)
+    assert all(re.fullmatch(r"#[0-9a-f]{6}", color) for color in colors)
+    assert all(entry.space for entry in ALGORITHMS.values())
+    assert {name for name, entry in ALGORITHMS.items() if entry.server} == CENTRALIZED
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

@@ -16,8 +16,6 @@ from proxmesh.runs.compare import (
 )
 from proxmesh.runs.config import load_config, task_of
 from proxmesh.runs.pool import Crew, Ended, Errand, Progressed
-from proxmesh.solver.costs import Costs
-from proxmesh.solver.folder import RunFolder
 from proxmesh.runs.presets import (
     DEFAULTS,
     changed,
@@ -25,6 +23,8 @@ from proxmesh.runs.presets import (
     preset_for,
     presets,
 )
+from proxmesh.solver.costs import Costs
+from proxmesh.solver.folder import RunFolder
 
 SMALL = {
     "data.name": "breast-cancer",

@@ -11,9 +11,9 @@ from proxmesh.algorithms import ALGORITHMS
 from proxmesh.runs.build import build, build_algorithm
 from proxmesh.runs.config import load_config
 from proxmesh.runs.presets import load_parameters
-from proxmesh.solver.folder import RunFolder
 from proxmesh.runs.spaces import Choice, Range, Space, load_spaces
 from proxmesh.runs.tune import Budget, searches, trial_table, write_parameters
+from proxmesh.solver.folder import RunFolder
 
 FLAGS = {"data.name": "breast-cancer", "graph.agents": 4, "run.batch": 8}
 SMALL = build(load_config(None, FLAGS)).tree()

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["compare", "print_table", "write_report"]
 
 SEEDS = 3
-PAPER = ("hsm-admm", "sppdm", "prox-gt-sr-o", "deepstorm-v2", "prox-dasa")
 
 
 @describes_a_task(
@@ -32,7 +31,7 @@ def compare(
     ] = None,
     algorithms: Annotated[
         str | None,
-        typer.Option(help=f"Methods a,b,c or all [{','.join(PAPER)}]."),
+        typer.Option(help="Methods a,b,c or all [the paper's and prox-dasa]."),
     ] = None,
     seeds: Annotated[
         int | None, typer.Option(help="Seeds: --seed and those after it [3].", min=1)
@@ -76,7 +75,7 @@ def compare(
         )
     first = build(single_threaded(base))  # finds what is wrong before anything runs
     parameters = _parameters(params, first)
-    wanted = method_names(algorithms, PAPER)
+    wanted = method_names(algorithms, _usual_methods())
     for label in wanted:
         if label not in ALGORITHMS and label not in parameters.methods:
             raise unknown("algorithm", label, [*ALGORITHMS, *parameters.methods])
@@ -158,6 +157,13 @@ def write_report(runs: "list[Run]", folder: Path, title: str) -> None:
         draw_grid(runs, folder / "curves.png", title)
     except OSError as error:
         raise InputError(f"folder `{folder}` cannot be written: {error}.") from error
+
+
+def _usual_methods() -> tuple[str, ...]:
+    from proxmesh.algorithms import ALGORITHMS
+
+    paper = [name for name, method in ALGORITHMS.items() if method.in_paper]
+    return (*paper, "prox-dasa")
 
 
 def _is_for_a_method(assignment: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, final, get_args
 
+from proxmesh.algorithms import ALGORITHMS
 from proxmesh.errors import unknown
 from proxmesh.runs.config import Config, load_config
 from proxmesh.runs.presets import Parameters, changed, load_parameters
@@ -71,7 +72,7 @@ class Comparison:
         return changed(load_parameters(self.preset), self.variants)
 
 
-PAPER = ("hsm-admm", "sppdm", "prox-gt-sr-o", "deepstorm-v2")
+PAPER = tuple(name for name, method in ALGORITHMS.items() if method.in_paper)
 OTHERS = (
     "d-psgd",
     "dsgt",
@@ -80,7 +81,7 @@ OTHERS = (
     "prox-dasa",
     "prox-dasa-gt",
 )
-SERVER = ("prox-sgd", "prox-storm")
+SERVER = tuple(name for name, method in ALGORITHMS.items() if method.server)
 
 A9A = {
     "data.name": "a9a",

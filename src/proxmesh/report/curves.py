@@ -10,6 +10,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from proxmesh.algorithms import ALGORITHMS
 from proxmesh.metrics import HIGHER_IS_BETTER
 from proxmesh.report.runs import Run
 
@@ -39,25 +40,7 @@ AXES = (
     Panel("bytes_sent", "MB sent, all edges", scale=1e6),
     Panel("seconds", "seconds of computing"),
 )
-COLORS = {  # one hue a family; HSM-ADMM red, references with a server gray
-    "hsm-admm": "#c01722",
-    "hsm-admm-uniform": "#e8853b",
-    "hsm-admm-blind": "#7a4a1d",
-    "d-psgd": "#1f5fb4",
-    "dsgt": "#d9a900",
-    "sppdm": "#e377c2",
-    "prox-gt-sa": "#17becf",
-    "prox-gt-sr-o": "#0b6e74",
-    "prox-gt-sr-e": "#7fb8bd",
-    "deepstorm-v1": "#9bc46b",
-    "deepstorm-v2": "#2c8c2c",
-    "prox-dasa": "#7d4fb3",
-    "prox-dasa-gt": "#bb9ddf",
-    "prox-sgd": "#8a8f98",
-    "prox-storm": "#222222",
-}
 SPARE = ("#c01722", "#1f5fb4", "#2c8c2c", "#7d4fb3", "#d9a900", "#17becf")
-SERVER = ("prox-sgd", "prox-storm")
 
 
 def style_of(label: str, labels: Sequence[str] = ()) -> dict[str, Any]:
@@ -65,12 +48,13 @@ def style_of(label: str, labels: Sequence[str] = ()) -> dict[str, Any]:
 
     Labels of a user's own share spare colors, in the order of `labels`, dash-dotted.
     """
-    if label in COLORS:
-        line = "--" if label in SERVER else "-"
+    if label in ALGORITHMS:
+        method = ALGORITHMS[label]
+        line = "--" if method.server else "-"
         width = 2.4 if label == "hsm-admm" else 1.4
         top = 5 if label == "hsm-admm" else 3
-        return {"color": COLORS[label], "lw": width, "ls": line, "zorder": top}
-    own = [name for name in labels if name not in COLORS]
+        return {"color": method.color, "lw": width, "ls": line, "zorder": top}
+    own = [name for name in labels if name not in ALGORITHMS]
     place = own.index(label) if label in own else 0
     return {"color": SPARE[place % len(SPARE)], "lw": 1.4, "ls": "-."}
 

@@ -12,7 +12,16 @@ from torch import nn
 
 from proxmesh.algorithms import ALGORITHMS
 from proxmesh.construct import construct
+from proxmesh.data.agent_files import agent_files, load_agents
+from proxmesh.data.datasets import DATASETS, Dataset, load
 from proxmesh.errors import InputError, unknown
+from proxmesh.graphs import CONSTRUCTORS, Graph, make
+from proxmesh.launchers import launched, threads_allowed
+from proxmesh.network import connect
+from proxmesh.problems import LearningProblem, Only
+from proxmesh.problems.models import MODELS
+from proxmesh.problems.regularizers import REGULARIZERS
+from proxmesh.problems.sampling import derived_seed
 from proxmesh.runs.config import (
     HOW_IT_IS_COMPUTED,
     Config,
@@ -25,15 +34,6 @@ from proxmesh.solver.folder import without_empty
 from proxmesh.solver.preparation import prepared
 from proxmesh.solver.run import Run
 from proxmesh.solver.settings import EVALUATIONS, Hooks
-from proxmesh.graphs import CONSTRUCTORS, Graph, make
-from proxmesh.launchers import launched, threads_allowed
-from proxmesh.network import connect
-from proxmesh.problems import LearningProblem, Only
-from proxmesh.data.agent_files import agent_files, load_agents
-from proxmesh.data.datasets import DATASETS, Dataset, load
-from proxmesh.problems.models import MODELS
-from proxmesh.problems.regularizers import REGULARIZERS
-from proxmesh.problems.sampling import derived_seed
 from proxmesh.types import Algorithm, World
 
 __all__ = ["Built", "build", "build_algorithm", "build_graph"]
@@ -111,7 +111,10 @@ class Built:
         tree["model"] = {**_defaults(MODELS[self.model]), **model}
         tree["regularizer"] = _with_weight(config.regularizer).model_dump()
         if config.data.name in DATASETS:
-            tree["data"] = {**_defaults(DATASETS[config.data.name].build), **tree["data"]}
+            tree["data"] = {
+                **_defaults(DATASETS[config.data.name].build),
+                **tree["data"],
+            }
         if config.graph.name in CONSTRUCTORS:
             constructor = CONSTRUCTORS[config.graph.name]
             tree["graph"] = {**_defaults(constructor, "seed", "n"), **tree["graph"]}

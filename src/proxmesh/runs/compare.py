@@ -1,14 +1,12 @@
 """Several methods and seeds on one task: which runs, and which are made already."""
 
 import dataclasses
-import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-import pandas as pd
 import tomli_w
 
 from proxmesh.errors import InputError
@@ -19,8 +17,8 @@ from proxmesh.runs.config import (
     flattened,
 )
 from proxmesh.runs.pool import Errand
-from proxmesh.solver.costs import Costs
 from proxmesh.runs.presets import Parameters
+from proxmesh.solver.costs import Costs
 from proxmesh.solver.folder import RunFolder, without_empty
 
 __all__ = [

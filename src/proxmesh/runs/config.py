@@ -138,11 +138,14 @@ class RunSection(Settings):
     device: str = "cpu"
     vectorize: Literal["auto", "vmap", "channels", True, False] = "auto"
     paired: Literal["auto", True, False] = "auto"
-    automatic: list[str] = []  # constants in `algorithm` that were found, not given
+    # Constants in `algorithm` that were found, not given:
+    automatic: list[str] = Field(default_factory=list)
 
     def settings(self) -> Settings:
         """Those that the run itself reads."""
-        return Settings.model_validate(self.model_dump(include={*Settings.model_fields}))
+        return Settings.model_validate(
+            self.model_dump(include={*Settings.model_fields})
+        )
 
     @classmethod
     def keys(cls) -> list[str]:

@@ -5,7 +5,6 @@ import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, final
@@ -131,9 +130,8 @@ class Space:
 
 
 def load_spaces(file: str | None = None) -> dict[str, Space]:
-    """Read the shipped spaces and, over them, those of a file."""
-    shipped = resources.files("proxmesh.runs") / "spaces.toml"
-    tree = _parsed(shipped.read_text(encoding="utf-8"), "the shipped spaces")
+    """The spaces of all methods and, over them, those of a TOML file."""
+    tree: dict[str, Any] = {name: m.space for name, m in ALGORITHMS.items()}
     if file is not None:
         try:
             text = Path(file).read_text(encoding="utf-8")

@@ -1,7 +1,6 @@
 """The same search budget for every method, each trial a run folder of its own."""
 
 import datetime
-import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence

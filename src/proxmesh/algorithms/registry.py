@@ -1,0 +1,134 @@
+"""Every method by its command-line name, with all that other packages know about it.
+
+A new method is one file beside this one, one entry here and one row in docs/methods.md.
+The order is that of the documentation, of tables and of legends.
+
+A search space has an entry for each hyperparameter that `proxmesh tune` may change::
+
+    {"low": 0.1, "high": 10.0}                  # on a logarithmic scale
+    {"low": 0.0, "high": 1.0, "log": False}     # on a linear one
+    {"low": 1.2, "high": 4.0, "times": "c_rho"}  # a multiple of another one
+    {"choices": [8, 16, 32]}                    # one of a list
+
+A dotted name is a part of a schedule, such as ``alpha.exponent``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, final
+
+from proxmesh.algorithms.centralized import ProxSGD, ProxSTORM
+from proxmesh.algorithms.deepstorm import DEEPSTORM
+from proxmesh.algorithms.dpsgd import DPSGD
+from proxmesh.algorithms.dsgt import DSGT
+from proxmesh.algorithms.hsm_admm import HSMADMM
+from proxmesh.algorithms.prox_dasa import ProxDASA
+from proxmesh.algorithms.prox_gt import ProxGT
+from proxmesh.algorithms.sppdm import SPPDM
+
+__all__ = ["ALGORITHMS", "Method"]
+
+SearchSpace: TypeAlias = Mapping[str, Mapping[str, Any]]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Method:
+    """What a command-line name stands for.
+
+    Attributes
+    ----------
+    kind
+        The class.
+    fixed
+        Its fields that the name decides, such as ``{"version": 1}``.
+    color
+        Of its curves, in all figures.
+    space
+        What `proxmesh tune` may change, and within which limits.
+    server
+        Whether it averages over all agents, as only a server can, and sends nothing
+        over edges: a reference, not a competitor.
+    in_paper
+        Whether the figures of the HSM-ADMM paper show it.
+    """
+
+    kind: type[Any]
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    color: str = field(kw_only=True)
+    space: SearchSpace = field(kw_only=True)
+    server: bool = field(default=False, kw_only=True)
+    in_paper: bool = field(default=False, kw_only=True)
+
+
+ADMM_SPACE: SearchSpace = {
+    "c_rho": {"low": 0.02, "high": 0.5},
+    "c_eta": {"low": 1.2, "high": 4.0, "times": "c_rho"},
+    "c_a": {"low": 0.5, "high": 10.0},
+}
+POWER_SPACE: SearchSpace = {
+    "alpha.coefficient": {"low": 0.1, "high": 10.0},
+    "alpha.exponent": {"choices": [-1 / 2, -1 / 3, 0.0]},
+}
+STORM_SPACE: SearchSpace = {
+    "alpha": {"low": 0.2, "high": 6.0},
+    "beta": {"low": 0.1, "high": 10.0},
+}
+DASA_SPACE: SearchSpace = {
+    "gamma": {"low": 0.2, "high": 10.0},
+    "alpha": {"low": 0.05, "high": 1.0},
+}
+RECURSIVE_SPACE: SearchSpace = {
+    "alpha": {"low": 0.05, "high": 2.0},
+    "period": {"choices": [8, 16, 32, 64]},
+}
+
+ALGORITHMS: Mapping[str, Method] = {  # one hue per family, gray for a server
+    "hsm-admm": Method(HSMADMM, color="#c01722", space=ADMM_SPACE, in_paper=True),
+    "hsm-admm-uniform": Method(
+        HSMADMM, {"heterogeneous": False}, color="#e8853b", space=ADMM_SPACE
+    ),
+    "hsm-admm-blind": Method(
+        HSMADMM, {"assumed_degree": 2}, color="#7a4a1d", space=ADMM_SPACE
+    ),
+    "d-psgd": Method(DPSGD, color="#1f5fb4", space=POWER_SPACE),
+    "dsgt": Method(DSGT, color="#d9a900", space=POWER_SPACE),
+    "sppdm": Method(
+        SPPDM,
+        color="#e377c2",
+        space={
+            "gamma": {"low": 0.5, "high": 50.0},
+            "c": {"low": 0.05, "high": 2.0, "times": "gamma"},
+            "alpha": {"low": 0.003, "high": 1.0, "times": "c"},
+        },
+        in_paper=True,
+    ),
+    "prox-gt-sa": Method(
+        ProxGT, {"estimator": "sa"}, color="#17becf", space=POWER_SPACE
+    ),
+    "prox-gt-sr-o": Method(
+        ProxGT,
+        {"estimator": "sr-o"},
+        color="#0b6e74",
+        space={**RECURSIVE_SPACE, "large_batch": {"choices": [512, 2048]}},
+        in_paper=True,
+    ),
+    "prox-gt-sr-e": Method(
+        ProxGT, {"estimator": "sr-e"}, color="#7fb8bd", space=RECURSIVE_SPACE
+    ),
+    "deepstorm-v1": Method(
+        DEEPSTORM, {"version": 1}, color="#9bc46b", space=STORM_SPACE
+    ),
+    "deepstorm-v2": Method(
+        DEEPSTORM, {"version": 2}, color="#2c8c2c", space=STORM_SPACE, in_paper=True
+    ),
+    "prox-dasa": Method(
+        ProxDASA, {"tracking": False}, color="#7d4fb3", space=DASA_SPACE
+    ),
+    "prox-dasa-gt": Method(
+        ProxDASA, {"tracking": True}, color="#bb9ddf", space=DASA_SPACE
+    ),
+    "prox-sgd": Method(ProxSGD, color="#8a8f98", space=POWER_SPACE, server=True),
+    "prox-storm": Method(ProxSTORM, color="#222222", space=STORM_SPACE, server=True),
+}
+"""Every method by its command-line name."""
