@@ -827,7 +827,7 @@ def test_logistic_is_one_linear_map() -> None:
 
 def test_lenet_takes_28_by_28_only() -> None:
     assert message_of(lambda: lenet(123, 2)) == (
-        "model `lenet` needs 28 x 28 images, got 123 features a sample. Use `mlp` or "
+        "model `lenet` needs 28 x 28 images, got 123 features per sample. Use `mlp` or "
         "`logistic`."
     )
 

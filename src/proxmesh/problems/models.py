@@ -45,7 +45,7 @@ def lenet(features: int = 784, classes: int = 10) -> nn.Module:
     """
     if features != 784:
         raise InputError(
-            f"model `lenet` needs 28 x 28 images, got {features} features a sample. "
+            f"model `lenet` needs 28 x 28 images, got {features} features per sample. "
             "Use `mlp` or `logistic`."
         )
     return nn.Sequential(
