@@ -1,0 +1,1 @@
+"""From a config to prepared runs: one, several compared, or a search."""
