@@ -6,6 +6,7 @@ nonconvex, seen through minibatches, and h convex with a prox. No server, no all
 Names are imported on first use, so that importing the package costs nothing.
 """
 
+import re
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -51,68 +52,23 @@ if TYPE_CHECKING:
     from proxmesh.solver import solve as solve
     from proxmesh.types import Cost as Cost
 
-_MODULES = {
-    "datasets": "proxmesh.data.datasets",
-    "graphs": "proxmesh.graphs",
-    "models": "proxmesh.problems.models",
-    "optim": "proxmesh.optim",
-    "schedules": "proxmesh.schedules",
-    "theory": "proxmesh.theory",
-}
+# Every name is listed once, above, where type checkers read it; its home is read off.
+_SOURCE = __spec__.loader.get_source(__name__)  # type: ignore[union-attr]
 _HOMES = {
-    "Cost": "proxmesh.types",
-    "Graph": "proxmesh.graphs",
-    "InputError": "proxmesh.errors",
-    "LostRankError": "proxmesh.errors",
-    "Notice": "proxmesh.errors",
-    "Outcome": "proxmesh.solver",
-    "Result": "proxmesh.solver",
-    "Run": "proxmesh.solver",
-    "Settings": "proxmesh.solver",
-    "connect": "proxmesh.network",
-    "prepare": "proxmesh.solver",
-    "solve": "proxmesh.solver",
-    **dict.fromkeys(
-        (
-            "DEEPSTORM",
-            "DPSGD",
-            "DSGT",
-            "HSMADMM",
-            "ProxDASA",
-            "ProxGT",
-            "ProxSGD",
-            "ProxSTORM",
-            "SPPDM",
-        ),
-        "proxmesh.algorithms",
-    ),
-    **dict.fromkeys(
-        (
-            "Box",
-            "ElasticNet",
-            "GroupLasso",
-            "L1",
-            "LInfBall",
-            "LearningProblem",
-            "NoRegularizer",
-            "NonNegative",
-            "Only",
-            "Simplex",
-            "SquaredL2",
-        ),
-        "proxmesh.problems",
-    ),
+    name: home
+    for home, name in re.findall(r"from (proxmesh\S*) import (\w+) as", _SOURCE)
 }
 
-__all__ = sorted([*_MODULES, *_HOMES])  # noqa: PLE0605 - derived, so never stale
+__all__ = sorted(_HOMES)  # noqa: PLE0605 - derived, so never stale
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(_MODULES[name])
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module `proxmesh` has no attribute `{name}`")
+    if name not in _HOMES:
+        raise AttributeError(f"module `proxmesh` has no attribute `{name}`")
+    home = import_module(_HOMES[name])
+    if name in vars(home):
+        return vars(home)[name]
+    return import_module(f"{_HOMES[name]}.{name}")
 
 
 def __dir__() -> list[str]:

@@ -39,7 +39,7 @@ __all__ = [
     "SquaredL2",
 ]
 
-Step: TypeAlias = Tensor | float
+ProxStep: TypeAlias = Tensor | float
 
 
 @runtime_checkable
@@ -71,7 +71,7 @@ class Regularizer(Protocol):
         """
         ...
 
-    def prox(self, z: Tensor, step: Step) -> Tensor:
+    def prox(self, z: Tensor, step: ProxStep) -> Tensor:
         """Row-wise ``argmin_v step * h(v) + |v - z|^2 / 2``.
 
         Parameters
@@ -140,7 +140,7 @@ class NoRegularizer:
         """Zero for every row."""
         return x.new_zeros(len(x))
 
-    def prox(self, z: Tensor, step: Step) -> Tensor:
+    def prox(self, z: Tensor, step: ProxStep) -> Tensor:
         """A copy of z."""
         del step
         return z.clone()
@@ -182,7 +182,7 @@ class L1:
         """``weight sum_j |x_j|``."""
         return self.weight * x.abs().sum(1)
 
-    def prox(self, z: Tensor, step: Step) -> Tensor:
+    def prox(self, z: Tensor, step: ProxStep) -> Tensor:
         """``z - clip(z, -t, t)`` with ``t = step * weight``: zeros are exact."""
         threshold: Any = self.weight * step
         return z - z.clamp(-threshold, threshold)
@@ -224,7 +224,7 @@ class SquaredL2:
         """``weight/2 |x|^2``."""
         return 0.5 * self.weight * x.square().sum(1)
 
-    def prox(self, z: Tensor, step: Step) -> Tensor:
+    def prox(self, z: Tensor, step: ProxStep) -> Tensor:
         """``z / (1 + step * weight)``."""
         return z / (1 + self.weight * step)
 
@@ -266,7 +266,7 @@ class ElasticNet:
         """``l1 |x|_1 + l2/2 |x|^2``."""
         return L1(self.l1).value(x) + SquaredL2(self.l2).value(x)
 
-    def prox(self, z: Tensor, step: Step) -> Tensor:
+    def prox(self, z: Tensor, step: ProxStep) -> Tensor:
         """``soft(z, step * l1) / (1 + step * l2)``."""
         return L1(self.l1).prox(z, step) / (1 + self.l2 * step)
 
@@ -332,7 +332,7 @@ class GroupLasso:
         norms, weights, _ = self._norms(x)
         return (weights * norms).sum(1)
 
-    def prox(self, z: Tensor, step: Step) -> Tensor:
+    def prox(self, z: Tensor, step: ProxStep) -> Tensor:
         """``z_g max(0, 1 - step * weight sqrt(|g|) / |z_g|)``."""
         norms, weights, groups = self._norms(z)
         safe = norms.clamp(min=torch.finfo(z.dtype).tiny)
@@ -398,7 +398,7 @@ class Box:
         """0 inside, infinity outside."""
         return _indicator(((x >= self.lower) & (x <= self.upper)).all(1), x)
 
-    def prox(self, z: Tensor, step: Step) -> Tensor:
+    def prox(self, z: Tensor, step: ProxStep) -> Tensor:
         """``clip(z, lower, upper)``."""
         del step
         return z.clamp(self.lower, self.upper)
@@ -426,7 +426,7 @@ class NonNegative:
         """0 inside, infinity outside."""
         return Box(0.0, math.inf).value(x)
 
-    def prox(self, z: Tensor, step: Step) -> Tensor:
+    def prox(self, z: Tensor, step: ProxStep) -> Tensor:
         """``max(z, 0)``."""
         return Box(0.0, math.inf).prox(z, step)
 
@@ -460,7 +460,7 @@ class LInfBall:
         """0 inside, infinity outside."""
         return Box(-self.radius, self.radius).value(x)
 
-    def prox(self, z: Tensor, step: Step) -> Tensor:
+    def prox(self, z: Tensor, step: ProxStep) -> Tensor:
         """``clip(z, -radius, radius)``."""
         return Box(-self.radius, self.radius).prox(z, step)
 
@@ -498,7 +498,7 @@ class Simplex:
         on_plane = (x.sum(1) - self.radius).abs() <= slack
         return _indicator((x >= 0).all(1) & on_plane, x)
 
-    def prox(self, z: Tensor, step: Step) -> Tensor:
+    def prox(self, z: Tensor, step: ProxStep) -> Tensor:
         """``max(z - tau, 0)`` with the tau that makes the sum right."""
         del step
         ordered, _ = z.sort(dim=1, descending=True)
@@ -566,7 +566,7 @@ class OnColumns:
         """Value on the columns."""
         return self.inner.value(x[:, self.columns.to(x.device)])
 
-    def prox(self, z: Tensor, step: Step) -> Tensor:
+    def prox(self, z: Tensor, step: ProxStep) -> Tensor:
         """Prox on the columns, identity elsewhere."""
         columns = self.columns.to(z.device)
         return z.index_copy(1, columns, self.inner.prox(z[:, columns], step))

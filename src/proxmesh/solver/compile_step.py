@@ -19,7 +19,8 @@ from proxmesh.types import Algorithm, Branching, Problem, World, branches, facts
 
 __all__ = ["CompiledStep", "NotCompiledError", "has_compiler", "pays_off"]
 
-Step: TypeAlias = Callable[[Any], Any]
+Advance: TypeAlias = Callable[[Any], Any]
+"""From one state to the next."""
 
 aten = torch.ops.aten
 GATHERS = {  # their results are large: one iteration at a time
@@ -156,7 +157,7 @@ class CompiledStep:
 class _Graph:
     """One recording: a table of what depends on k, and a compiled function."""
 
-    def __init__(self, step: Step, state: Any) -> None:
+    def __init__(self, step: Advance, state: Any) -> None:
         self._kind = type(state)
         self._names = [name for name in tensors_of(state) if name != "k"]
         self._read = reader(self._names)
@@ -204,7 +205,7 @@ class _Graph:
         self._rows = list(zip(*(column.unbind(0) for column in columns), strict=True))
 
 
-def _recorded(step: Step, state: Any, names: Sequence[str]) -> fx.GraphModule:
+def _recorded(step: Advance, state: Any, names: Sequence[str]) -> fx.GraphModule:
     """Record one step as operations on k and the other tensors of the state."""
     from torch.fx.experimental.proxy_tensor import make_fx  # imports the compiler too
 

@@ -3,15 +3,16 @@
 import contextlib
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 import torch
 
 from proxmesh.errors import InputError, LostRankError, Notice
 from proxmesh.metrics import HIGHER_IS_BETTER, measure, measure_alone
 from proxmesh.solver.arguments import require_columns
+from proxmesh.solver.compile_step import Advance
 from proxmesh.solver.costs import Costs
 from proxmesh.solver.divergence import BLOW_UP, is_finite, post_mortem
 from proxmesh.solver.folder import RunFolder
@@ -25,13 +26,10 @@ from proxmesh.solver.stopwatch import Stopwatch
 from proxmesh.theory import Monitor
 from proxmesh.types import Algorithm, Problem, World, has_sparse_rows, knows_a_remedy
 
-__all__ = ["Loop", "Step"]
+__all__ = ["Loop"]
 
 SECONDS_BETWEEN_GLANCES = 0.05
 SIZES = ("stationarity", "consensus", "norm", "density")  # the first tells a blow-up
-
-Step: TypeAlias = Callable[[Any], Any]
-"""From one state to the next."""
 
 
 @final
@@ -39,7 +37,7 @@ Step: TypeAlias = Callable[[Any], Any]
 class Loop:
     """One run in progress."""
 
-    step: Step
+    step: Advance
     algorithm: Algorithm[Any]
     problem: Problem
     world: World

@@ -9,10 +9,10 @@ from proxmesh.algorithms import HSMADMM
 from proxmesh.errors import InputError, Notice
 from proxmesh.graphs import Graph
 from proxmesh.solver.compile_gradients import CompiledGradients
-from proxmesh.solver.compile_step import CompiledStep, NotCompiledError
+from proxmesh.solver.compile_step import Advance, CompiledStep, NotCompiledError
 from proxmesh.solver.costs import Costs
 from proxmesh.solver.failures import announcing_failure
-from proxmesh.solver.loop import Loop, Step
+from proxmesh.solver.loop import Loop
 from proxmesh.solver.result import Result
 from proxmesh.solver.settings import Hooks, Observer, Settings
 from proxmesh.theory import Certificate, Monitor, Settled, certify
@@ -170,7 +170,7 @@ class Run:
         algorithm: Any = self.algorithm
         return Monitor(algorithm, problem, self.world, self.graph)
 
-    def _step(self, observer: Observer | None) -> Step:
+    def _step(self, observer: Observer | None) -> Advance:
         """The step that the loop repeats, compiled if it is to be.
 
         Messages cannot be compiled: on a distributed engine only the gradients are.
@@ -193,7 +193,7 @@ class Run:
             observer.on_compile(made.seconds)
         return self._plain_step(made) if isinstance(made, CompiledGradients) else made
 
-    def _plain_step(self, problem: Problem) -> Step:
+    def _plain_step(self, problem: Problem) -> Advance:
         algorithm, world = self.algorithm, self.world
 
         def step(state: Any) -> Any:
