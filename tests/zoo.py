@@ -1,4 +1,4 @@
-"""Small problems with known answers, for tests of algorithms and of the runner."""
+"""Small problems with known answers, for tests of algorithms and of the solver."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -54,49 +54,47 @@ class Loop:
     limit: float = math.inf  # stationarity beyond which the run has blown up
 
     def go(self, state: Any) -> Result:
-        """Run to the end, with signals held back until all ranks know of them."""
-        signals = Signals(self.world)
-        self.clock.device = state.x.device
-        with signals.noted():
-            return self._repeat(state, signals)
+        """Step and evaluate, and turn the end into a result.
 
-    def _repeat(self, state: Any, signals: Signals) -> Result:
-        """Step and evaluate, and turn the end into a result."""
-        good = LastGood()
+        Nobody else may hold the state: it is large, and here it is let go step by step.
+        """
+        good, signals = LastGood(), Signals(self.world)
         good.keep(state)
         begin, every = int(state.k), self.settings.every
         end = begin + self.settings.steps
-        try:
-            if not self._evaluate(state):
-                return self._diverged(state, begin)
-            self.clock.start()
-            for k in range(begin + 1, end + 1):
-                state = self.step(state)
-                self.costs.add(k)
-                if signals.ask_to_stop(k):
-                    return self._interrupted(state, end)
-                if (k - begin) % every and k != end:
-                    self._glance(k)
-                    continue
-                self.clock.stop()
-                self._require_counted(state, k)
+        self.clock.device = state.x.device
+        with signals.noted():
+            try:
                 if not self._evaluate(state):
-                    return self._diverged(good.get(), k)
-                good.keep(state)
-                if self.monitor is not None:
-                    self.monitor.look(state)
-                reason = self._reason_to_stop(state)
-                if reason:
-                    return self._result(Outcome.TARGET_REACHED, reason, state)
+                    return self._diverged(state, begin)
                 self.clock.start()
-        except KeyboardInterrupt:
-            if self.world.distributed:
-                raise  # not agreed on: the others are elsewhere
-            return self._interrupted(state, end)
-        except LostRankError as error:
-            error.iteration = int(state.k)
-            raise
-        return self._result(Outcome.FINISHED, f"{end} iterations.", state)
+                for k in range(begin + 1, end + 1):
+                    state = self.step(state)
+                    self.costs.add(k)
+                    if signals.ask_to_stop(k):
+                        return self._interrupted(state, end)
+                    if (k - begin) % every and k != end:
+                        self._glance(k)
+                        continue
+                    self.clock.stop()
+                    self._require_counted(state, k)
+                    if not self._evaluate(state):
+                        return self._diverged(good.get(), k)
+                    good.keep(state)
+                    if self.monitor is not None:
+                        self.monitor.look(state)
+                    reason = self._reason_to_stop(state)
+                    if reason:
+                        return self._result(Outcome.TARGET_REACHED, reason, state)
+                    self.clock.start()
+            except KeyboardInterrupt:
+                if self.world.distributed:
+                    raise  # not agreed on: the others are elsewhere
+                return self._interrupted(state, end)
+            except LostRankError as error:
+                error.iteration = int(state.k)
+                raise
+            return self._result(Outcome.FINISHED, f"{end} iterations.", state)
 
     def _interrupted(self, state: Any, end: int) -> Result:
         """Stop here, after one more look."""
@@ -204,7 +202,7 @@ class Loop:
             remedy = self.algorithm.remedy()
         message = post_mortem(good, step, last, self.world, remedy)
         if self.hooks.observer is None:  # a returned result is easily left unread
-            warnings.warn(f"the run diverged {message}", Notice, stacklevel=6)
+            warnings.warn(f"the run diverged {message}", Notice, stacklevel=5)
         return self._result(Outcome.DIVERGED, message, good)
 
     def _result(self, outcome: Outcome, message: str, state: Any) -> Result:

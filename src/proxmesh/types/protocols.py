@@ -81,7 +81,7 @@ class Network(Protocol):
 
 
 class World(Network, Protocol):
-    """What runner and metrics see of the engine; algorithms never do."""
+    """What solver and metrics see of the engine; algorithms never do."""
 
     @property
     def engine(self) -> str:
