@@ -418,7 +418,10 @@ def test_compare_shows_a_method_that_diverges(
         (["--algorithms", ","], "`--algorithms ,` names no method."),
         (["--params", "a9a-rang"], "unknown preset or file of parameters `a9a-rang`."),
         (["--set", "sppdm.speed=1"], "does not fit `sppdm`: unknown option `speed`"),
-        (["--set", "algorithm.alpha=1"], "`algorithm` is one method's section."),
+        (
+            ["--set", "algorithm.alpha=1"],
+            "`algorithm` is the section of a single",
+        ),
         (["--set", "grapf.prob=1"], "unknown section or method `grapf`"),
         (["--set", "dsgt.alpha=1"], "unknown section or method `dsgt`"),
         (["--out", "taken"], "folder `taken` cannot be written."),
@@ -512,7 +515,7 @@ def test_a_stopped_comparison_leaves_no_process_and_goes_on(
         process.send_signal(number)
         printed, _ = process.communicate(timeout=60)
         assert process.returncode == code
-    assert "the same command goes on" in printed
+    assert "repeat the command to go on" in printed
     sizes = [file.stat().st_size for file in history]
     time.sleep(1)
     assert [file.stat().st_size for file in history] == sizes  # nobody writes on
@@ -529,7 +532,7 @@ def test_a_stopped_comparison_leaves_no_process_and_goes_on(
         (["--space", "s.toml"], "the tuning space of `hsm-admm` is empty."),
         (["--space", "no.toml"], "space `no.toml` cannot be read"),
         (["--sampler", "best"], "unknown sampler `best`."),
-        (["--set", "algorithm.k0=9"], "`algorithm` is one method's section."),
+        (["--set", "algorithm.k0=9"], "`algorithm` is the section of a single"),
         (["--out", "s.toml"], "folder `s.toml` cannot be written."),
     ],
 )

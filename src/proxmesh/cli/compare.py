@@ -11,7 +11,7 @@ from proxmesh.cli.options import TaskOptions, describes_a_task, method_names
 from proxmesh.errors import InputError, unknown
 
 if TYPE_CHECKING:
-    from proxmesh.report.runs import Run
+    from proxmesh.report.runs import FinishedRun
     from proxmesh.runs.build import Built
     from proxmesh.runs.presets import Parameters
 
@@ -62,7 +62,7 @@ def compare(
             )
         return _only_report([Path(name) for name in folders], Path(out), quiet)
     from proxmesh.algorithms import ALGORITHMS
-    from proxmesh.cli.pool_progress import watched
+    from proxmesh.cli.pool_progress import carry_out
     from proxmesh.report.runs import read_runs
     from proxmesh.runs.build import build
     from proxmesh.runs.compare import planned, single_threaded
@@ -70,8 +70,9 @@ def compare(
     base = task.config(leave_out=_is_for_a_method)
     if base.algorithm.model_fields_set:
         raise InputError(
-            "`algorithm` is one method's section. Name methods with `--algorithms`, "
-            "set their values with `--set METHOD.KEY=VALUE` or `--params`."
+            "`algorithm` is the section of a single method. Name methods with "
+            "`--algorithms`, and set their values with `--set METHOD.KEY=VALUE` or "
+            "`--params`."
         )
     first = build(single_threaded(base))  # finds what is wrong before anything runs
     parameters = _parameters(params, first)
@@ -94,11 +95,11 @@ def compare(
     )
     if not quiet:
         _announce(first, parameters, wanted)
-        for errand in plan.redone:
-            console.print(f"{errand.name}: half-written, made again")
+        for again in plan.redone:
+            console.print(f"{again.name}: half-written, made again")
         if plan.done:
             console.print(f"{len(plan.done)} runs are in {escape(str(folder))} already")
-    watched(plan.todo, jobs, quiet)
+    carry_out(plan.todo, jobs, quiet)
     runs = sorted(
         read_runs(plan.folders), key=lambda run: (wanted.index(run.label), run.seed)
     )
@@ -113,7 +114,7 @@ def _only_report(folders: list[Path], out: Path, quiet: bool) -> int:
     return _reported(runs, out, "", quiet)
 
 
-def _reported(runs: "list[Run]", folder: Path, title: str, quiet: bool) -> int:
+def _reported(runs: "list[FinishedRun]", folder: Path, title: str, quiet: bool) -> int:
     """Write and print the report; code 4 when no run came to a good end."""
     write_report(runs, folder, title)
     if quiet:
@@ -125,7 +126,7 @@ def _reported(runs: "list[Run]", folder: Path, title: str, quiet: bool) -> int:
     return 0 if any(run.is_good for run in runs) else 4
 
 
-def print_table(runs: "list[Run]") -> None:
+def print_table(runs: "list[FinishedRun]") -> None:
     """Print the table of a comparison, the best in bold."""
     from rich.table import Table
 
@@ -142,7 +143,7 @@ def print_table(runs: "list[Run]") -> None:
     print_wide(table)
 
 
-def write_report(runs: "list[Run]", folder: Path, title: str) -> None:
+def write_report(runs: "list[FinishedRun]", folder: Path, title: str) -> None:
     """Write tables and curves of the runs into a folder."""
     from proxmesh.report.curves import draw_grid
     from proxmesh.report.runs import require_one_task

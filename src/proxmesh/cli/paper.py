@@ -10,7 +10,7 @@ from proxmesh.errors import unknown
 
 if TYPE_CHECKING:
     from proxmesh.paper.comparisons import Comparison
-    from proxmesh.report.runs import Run
+    from proxmesh.report.runs import FinishedRun
 
 __all__ = ["paper"]
 
@@ -81,9 +81,9 @@ def _made(
     data_dir: str | None,
     jobs: int | None,
     quiet: bool,
-) -> "list[Run]":
+) -> "list[FinishedRun]":
     """Make the runs of a comparison that are not there, and read them all."""
-    from proxmesh.cli.pool_progress import watched
+    from proxmesh.cli.pool_progress import carry_out
     from proxmesh.report.runs import read_runs
     from proxmesh.runs.build import build
     from proxmesh.runs.compare import planned, single_threaded
@@ -100,13 +100,17 @@ def _made(
         there = f", {len(plan.done)} are there already" if plan.done else ""
         total = len(plan.todo) + len(plan.done)
         console.print(f"[bold]{name}[/]: {comparison.title}; {total} runs{there}")
-    watched(plan.todo, jobs, quiet)
+    carry_out(plan.todo, jobs, quiet)
     order = comparison.labels.index
     return sorted(read_runs(plan.folders), key=lambda run: (order(run.label), run.seed))
 
 
 def _write_configs(
-    comparison: "Comparison", scale: str, runs: "list[Run]", folder: Path, name: str
+    comparison: "Comparison",
+    scale: str,
+    runs: "list[FinishedRun]",
+    folder: Path,
+    name: str,
 ) -> None:
     """Keep what reruns the comparison: its task, and the constants of each label."""
     import tomli_w

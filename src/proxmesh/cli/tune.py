@@ -13,12 +13,12 @@ from proxmesh.cli.options import TaskOptions, describes_a_task, method_names
 from proxmesh.errors import InputError
 
 if TYPE_CHECKING:
-    from proxmesh.runs.pool import Ended, Errand
-    from proxmesh.runs.tune import Search
+    from proxmesh.runs.config import Config
+    from proxmesh.runs.tune import Budget, Search
 
 __all__ = ["tune"]
 
-GRADIENTS_A_STEP = 2  # of the default budget: `--steps` of a method like HSM-ADMM
+GRADIENTS_PER_STEP = 2  # of the default budget: `--steps` of a method like HSM-ADMM
 STEPS, TUNING_SEED = 1000, 1000
 
 
@@ -55,63 +55,60 @@ def tune(
 ) -> int:
     """Search hyperparameters with an equal budget; `compare --params` reads them."""
     show_notices()
-    from proxmesh.cli.pool_progress import watched
+    from proxmesh.cli.pool_progress import carry_out
     from proxmesh.runs.build import build
     from proxmesh.runs.compare import single_threaded
-    from proxmesh.runs.config import with_defaults
     from proxmesh.runs.spaces import load_spaces
-    from proxmesh.runs.tune import (
-        Budget,
-        searches,
-        trial_table,
-        write_parameters,
-    )
+    from proxmesh.runs.tune import Tuning, searches
 
-    base = task.config()
-    if base.algorithm.model_fields_set:
-        raise InputError(
-            "`algorithm` is one method's section. Name methods with `--algorithms`; "
-            "what is searched is set with `--space`."
-        )
-    base = with_defaults(base, steps=STEPS, seed=TUNING_SEED)
+    base = _task_to_tune_on(task)
     labels = method_names(algorithms, ("hsm-admm",))
-    pays = gradients or GRADIENTS_A_STEP * base.run.steps * base.run.batch
-    budget = Budget(trials, pays, objective, sampler)  # type: ignore[arg-type]
+    budget = _budget(base, trials, gradients, objective, sampler)
     spaces = load_spaces(space)
     first = build(single_threaded(base))
     folder = Path(out)
     require_folder(folder)
-    shard = first.problem.num_samples / first.graph.n
     run = {**first.tree()["run"], "compile": base.run.compile}  # each trial decides
-    made = searches(
-        {**first.tree(), "run": run},
-        labels,
-        spaces,
-        budget,
-        shard_size=shard,
-        out=folder,
+    tuning = Tuning(
+        searches(
+            {**first.tree(), "run": run},
+            labels,
+            spaces,
+            budget,
+            shard_size=first.problem.num_samples / first.graph.n,
+            out=folder,
+        )
     )
-    by_folder = {search.folder: search for search in made}
-
-    def and_then(ended: "Ended") -> "Sequence[Errand]":
-        search = by_folder[ended.errand.folder.parent]
-        search.tell(ended.errand, ended.outcome, ended.final, ended.message)
-        following = search.next()
-        return [] if following is None else [following]
-
-    begun = [errand for search in made if (errand := search.next()) is not None]
-    known = sum(len(search.trials) for search in made)
-    total = sum(search.size for search in made) - known
-    watched(begun, jobs, quiet, and_then, total=total)
-    trial_table(made).to_csv(folder / "trials.csv", index=False)
-    file = folder / "params.toml"
-    write_parameters(file, made, first.tree(), _command())
+    begun = tuning.first()
+    carry_out(begun, jobs, quiet, tuning.after, total=tuning.remaining)
+    file = tuning.write(folder, first.tree(), _command())
     if quiet:
         console.print(str(file))
     else:
-        _print_best(made)
+        _print_best(tuning.searches)
         console.print(f"written to {file}: proxmesh compare --params {file}")
     return 0
+
+
+def _task_to_tune_on(task: TaskOptions) -> "Config":
+    from proxmesh.runs.config import with_defaults
+
+    config = task.config()
+    if config.algorithm.model_fields_set:
+        raise InputError(
+            "`algorithm` is the section of a single method. Name methods with "
+            "`--algorithms`, and what to search with `--space`."
+        )
+    return with_defaults(config, steps=STEPS, seed=TUNING_SEED)
+
+
+def _budget(
+    base: "Config", trials: int, gradients: int | None, objective: str, sampler: str
+) -> "Budget":
+    from proxmesh.runs.tune import Budget
+
+    pays = gradients or GRADIENTS_PER_STEP * base.run.steps * base.run.batch
+    return Budget(trials, pays, objective, sampler)  # type: ignore[arg-type]
 
 
 def _print_best(made: "Sequence[Search]") -> None:

@@ -11,15 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from proxmesh.paper.comparisons import COMPARISONS, HUB_RULES, SERVER
-from proxmesh.report.curves import (
-    AXES,
-    PANELS,
-    draw,
-    draw_grid,
-    shared_legend,
-    style_of,
-)
-from proxmesh.report.runs import Run
+from proxmesh.report.curves import draw, draw_grid, shared_legend, style_of
+from proxmesh.report.panels import AXES, PANELS
+from proxmesh.report.runs import FinishedRun
 from proxmesh.report.tables import as_markdown, ends_of, markdown
 from proxmesh.report.targets import first_reached, fitted_slope, running_best, spent
 from proxmesh.runs.build import build_algorithm
@@ -27,7 +21,7 @@ from proxmesh.runs.config import Config
 
 __all__ = ["FIGURES", "PaperFigure"]
 
-Runs: TypeAlias = Mapping[str, Sequence[Run]]  # by the name of their comparison
+Runs: TypeAlias = Mapping[str, Sequence[FinishedRun]]  # by the name of their comparison
 ITERATIONS, GRADIENTS, BYTES = AXES[:3]
 THREE = PANELS[:3]
 NOISY = ("seconds",)  # of runs side by side; `proxmesh compare --jobs 1` times them
@@ -98,7 +92,7 @@ def _hubs(runs: Runs, folder: Path) -> None:
     (folder / "table.md").write_text(markdown(titles, rows))
 
 
-def _hub_row(name: str, rule: str, runs: Sequence[Run]) -> list[str]:
+def _hub_row(name: str, rule: str, runs: Sequence[FinishedRun]) -> list[str]:
     good = [run for run in runs if run.is_good]
     row = [COMPARISONS[name].title, RULE_NAMES[rule]]
     row.append(_mean([run.history["stationarity"].iloc[-1] for run in good]))
@@ -232,7 +226,7 @@ def _cost(runs: Runs, folder: Path) -> None:
     (folder / "table.md").write_text(markdown(titles, rows))
 
 
-def _samples(runs: Sequence[Run]) -> float:
+def _samples(runs: Sequence[FinishedRun]) -> float:
     """Median of the samples that each agent drew until the target.
 
     A recursive estimator takes two gradients on one batch: the second draws nothing.
@@ -251,13 +245,13 @@ def _samples(runs: Sequence[Run]) -> float:
     return float(np.median(drawn))
 
 
-def _over_edges(runs: Sequence[Run]) -> list[str]:
+def _over_edges(runs: Sequence[FinishedRun]) -> list[str]:
     """Labels that send something over edges, bad ends included, in their order."""
     labels = dict.fromkeys(run.label for run in runs)
     return [label for label in labels if label not in SERVER]
 
 
-def _of(runs: Sequence[Run], label: str) -> list[Run]:
+def _of(runs: Sequence[FinishedRun], label: str) -> list[FinishedRun]:
     return [run for run in runs if run.label == label]
 
 

@@ -14,7 +14,7 @@ from proxmesh.runs.config import flattened, task_of
 from proxmesh.solver.folder import RunFolder
 from proxmesh.solver.outcome import Outcome
 
-__all__ = ["Run", "collect", "read_runs", "require_one_task"]
+__all__ = ["FinishedRun", "collect", "read_runs", "require_one_task"]
 
 GOOD = (Outcome.FINISHED, Outcome.TARGET_REACHED)
 FAILED = "failed"
@@ -22,7 +22,7 @@ FAILED = "failed"
 
 @final
 @dataclass(frozen=True, slots=True)
-class Run:
+class FinishedRun:
     """One run that came to an end, good or bad."""
 
     label: str
@@ -47,13 +47,13 @@ class Run:
         return f"{self.outcome}: {self.message}".rstrip(".")
 
 
-def read_runs(folders: Iterable[Path]) -> list[Run]:
+def read_runs(folders: Iterable[Path]) -> list[FinishedRun]:
     """Read the runs in exactly these folders; those without an end are left out."""
     found = [_read(folder) for folder in folders]
     return [run for run in found if run is not None]
 
 
-def collect(folders: Iterable[Path]) -> list[Run]:
+def collect(folders: Iterable[Path]) -> list[FinishedRun]:
     """Read every run in and below these folders, each once.
 
     Runs of one method that are not seeds of one setting (other constants, other
@@ -69,16 +69,16 @@ def collect(folders: Iterable[Path]) -> list[Run]:
             raise InputError(f"folder `{top}` holds no run that has ended.")
         places |= {folder.resolve(): top for folder in inside}
     runs = read_runs(places)
-    mixed = {run.label for run in runs if not _is_one_setting(runs, run.label)}
+    ambiguous = {run.label for run in runs if not _is_one_setting(runs, run.label)}
     return [
         dataclasses.replace(run, label=f"{run.label} ({_where(run, places)})")
-        if run.label in mixed
+        if run.label in ambiguous
         else run
         for run in runs
     ]
 
 
-def require_one_task(runs: list[Run]) -> None:
+def require_one_task(runs: list[FinishedRun]) -> None:
     """Refuse to compare runs of different tasks, and say what differs."""
     configured = [run for run in runs if run.config]
     first = configured[0] if configured else None
@@ -94,7 +94,7 @@ def require_one_task(runs: list[Run]) -> None:
                 )
 
 
-def _is_one_setting(runs: Sequence[Run], label: str) -> bool:
+def _is_one_setting(runs: Sequence[FinishedRun], label: str) -> bool:
     """Whether the runs of a label differ in nothing but their seed."""
     mine = [run for run in runs if run.label == label]
     settings = [_setting(run.config) for run in mine if run.config]
@@ -114,7 +114,7 @@ def _setting(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _where(run: Run, places: Mapping[Path, Path]) -> str:
+def _where(run: FinishedRun, places: Mapping[Path, Path]) -> str:
     """The shortest name that tells a run's folder from the others."""
     top = places[run.folder]
     folder = run.folder.parent if run.folder.name.startswith("seed-") else run.folder
@@ -123,11 +123,11 @@ def _where(run: Run, places: Mapping[Path, Path]) -> str:
     return str(Path(top.name) / folder.relative_to(top.resolve()))
 
 
-def _read(folder: Path) -> Run | None:
+def _read(folder: Path) -> FinishedRun | None:
     files = RunFolder(folder)
     if files.is_whole():
         config, summary = files.config(), files.summary()
-        return Run(
+        return FinishedRun(
             label=_label(folder, config),
             seed=config["seed"],
             folder=folder,
@@ -140,7 +140,7 @@ def _read(folder: Path) -> Run | None:
     if failure is None:
         return None
     seed = re.search(r"\d+$", folder.name)
-    return Run(
+    return FinishedRun(
         label=_label(folder, {}),
         seed=int(seed.group()) if seed else 0,
         folder=folder,
