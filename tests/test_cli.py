@@ -354,7 +354,7 @@ def test_compare_runs_every_method_and_seed_and_makes_a_table_and_curves(
     before = Path("c/d-psgd/seed-0/summary.json").stat().st_mtime_ns
     assert call("compare", "--algorithms", "sppdm,d-psgd", *COMPARED) == 0
     printed = capsys.readouterr().out
-    assert "2 runs are in c already" in printed
+    assert "2 runs are already in c" in printed
     assert Path("c/d-psgd/seed-0/summary.json").stat().st_mtime_ns == before
     assert "hsm-admm" not in Path("c/table.md").read_text()
 

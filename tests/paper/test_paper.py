@@ -237,7 +237,7 @@ def test_paper_on_the_command_line(
     files = {file.name for file in Path("paper/small/comparisons").iterdir()}
     assert files == {"rate-methods.toml", "rate-runs.csv", "rate-task.toml"}
     assert call("fig-rate", "--scale", "small") == 0
-    assert "6 are there already" in capsys.readouterr().out
+    assert "6 of them already there" in capsys.readouterr().out
     # What is kept reruns it: the same runs by hand are found to be there.
     kept = "paper/small/comparisons/rate"
     again = ["compare", "--config", f"{kept}-task.toml", "--params",
@@ -246,7 +246,7 @@ def test_paper_on_the_command_line(
     with pytest.raises(SystemExit) as stopped:
         main(again)
     assert stopped.value.code == 0
-    assert "4 runs are in paper/small/runs/rate already" in capsys.readouterr().out
+    assert "4 runs are already in paper/small/runs/rate" in capsys.readouterr().out
     assert call("fig-hub") == 2
     assert "Did you mean `fig-hubs`?" in capsys.readouterr().err
     assert call("fig-rate", "--scale", "tiny") == 2

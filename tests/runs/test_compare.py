@@ -62,7 +62,7 @@ def test_runs_are_made_once_and_half_written_ones_again(tmp_path: Path) -> None:
         assert not RunFolder(summary.parent).is_whole()
     summary.unlink()
     plan = planned(base, labels, range(2), DEFAULTS, tmp_path)
-    assert [e.name for e in plan.redone] == ["d-psgd seed 1"]
+    assert [e.name for e in plan.incomplete] == ["d-psgd seed 1"]
     made(plan.todo)
     assert RunFolder(summary.parent).is_whole()
 

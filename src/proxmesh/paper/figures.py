@@ -59,6 +59,16 @@ class PaperFigure:
     needs: tuple[str, ...]
     make: Callable[[Runs, Path], None]  # writes figure.png and table.md
 
+    def write(self, runs: Runs, scale: str, top: Path, name: str) -> list[Path]:
+        """Write its folder and what repeats its comparisons; return its files."""
+        folder = top / name
+        folder.mkdir(parents=True, exist_ok=True)
+        for needed, mine in runs.items():
+            COMPARISONS[needed].write(needed, scale, mine, top / "comparisons")
+        self.make(runs, folder)
+        files = [folder / "figure.png", folder / "table.md"]
+        return [file for file in files if file.exists()]
+
 
 def _grid_of(name: str) -> Callable[[Runs, Path], None]:
     def make(runs: Runs, folder: Path) -> None:

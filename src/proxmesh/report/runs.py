@@ -47,10 +47,15 @@ class FinishedRun:
         return f"{self.outcome}: {self.message}".rstrip(".")
 
 
-def read_runs(folders: Iterable[Path]) -> list[FinishedRun]:
-    """Read the runs in exactly these folders; those without an end are left out."""
-    found = [_read(folder) for folder in folders]
-    return [run for run in found if run is not None]
+def read_runs(folders: Iterable[Path], labels: Sequence[str] = ()) -> list[FinishedRun]:
+    """Read the runs in exactly these folders; those without an end are left out.
+
+    With `labels` they come in the order of these, and of their seeds.
+    """
+    found = [run for folder in folders if (run := _read(folder)) is not None]
+    if not labels:
+        return found
+    return sorted(found, key=lambda run: (labels.index(run.label), run.seed))
 
 
 def collect(folders: Iterable[Path]) -> list[FinishedRun]:
@@ -78,7 +83,7 @@ def collect(folders: Iterable[Path]) -> list[FinishedRun]:
     ]
 
 
-def require_one_task(runs: list[FinishedRun]) -> None:
+def require_one_task(runs: Sequence[FinishedRun]) -> None:
     """Refuse to compare runs of different tasks, and say what differs."""
     configured = [run for run in runs if run.config]
     first = configured[0] if configured else None

@@ -40,7 +40,7 @@ class Plan:
 
     todo: list[PlannedRun]
     done: list[PlannedRun]
-    redone: list[PlannedRun]  # half-written ones among those to do
+    incomplete: list[PlannedRun]  # those to do that were begun before
 
     @property
     def folders(self) -> list[Path]:
@@ -84,8 +84,8 @@ def planned(
     for run in done:
         require_same(run)
     todo = [run for run in runs if run not in done]
-    redone = [run for run in todo if RunFolder(run.folder).is_begun()]
-    return Plan(todo, done, redone)
+    incomplete = [run for run in todo if RunFolder(run.folder).is_begun()]
+    return Plan(todo, done, incomplete)
 
 
 def built_method(section: Mapping[str, Any]) -> Algorithm[Any]:
