@@ -354,7 +354,7 @@ def test_compare_runs_every_method_and_seed_and_makes_a_table_and_curves(
     before = Path("c/d-psgd/seed-0/summary.json").stat().st_mtime_ns
     assert call("compare", "--algorithms", "sppdm,d-psgd", *COMPARED) == 0
     printed = capsys.readouterr().out
-    assert "2 runs are in c already" in printed
+    assert "2 runs are already in c" in printed
     assert Path("c/d-psgd/seed-0/summary.json").stat().st_mtime_ns == before
     assert "hsm-admm" not in Path("c/table.md").read_text()
 
@@ -418,12 +418,15 @@ def test_compare_shows_a_method_that_diverges(
         (["--algorithms", ","], "`--algorithms ,` names no method."),
         (["--params", "a9a-rang"], "unknown preset or file of parameters `a9a-rang`."),
         (["--set", "sppdm.speed=1"], "does not fit `sppdm`: unknown option `speed`"),
-        (["--set", "algorithm.alpha=1"], "`algorithm` is one method's section."),
+        (
+            ["--set", "algorithm.alpha=1"],
+            "`algorithm` is the section of a single",
+        ),
         (["--set", "grapf.prob=1"], "unknown section or method `grapf`"),
         (["--set", "dsgt.alpha=1"], "unknown section or method `dsgt`"),
         (["--out", "taken"], "folder `taken` cannot be written."),
         (["--gradients", "7"], "does not pay for one step of `HSMADMM`"),
-        (["nowhere", "--out", "x"], "`nowhere` is no folder."),
+        (["nowhere", "--out", "x"], "`nowhere` is not a folder."),
         (["nowhere"], "give `--out FOLDER` for the report"),
         (["--seeds", "0"], "See `proxmesh compare --help`"),
         (["--graph", "rung"], "unknown graph `rung`. Did you mean `ring`?"),
@@ -451,9 +454,7 @@ def test_compare_reads_folders_of_runs_and_refuses_different_tasks(
     capsys.readouterr()
     assert call("compare", "a", "c", "--out", "wrong") == 2
     error = capsys.readouterr().err
-    assert (
-        "runs of different tasks: `graph.name` is 'ring' there and 'star' here" in error
-    )
+    assert "runs of different tasks: `graph.name` is 'ring' in the first" in error
     assert not Path("wrong").exists()
 
 
@@ -512,7 +513,7 @@ def test_a_stopped_comparison_leaves_no_process_and_goes_on(
         process.send_signal(number)
         printed, _ = process.communicate(timeout=60)
         assert process.returncode == code
-    assert "the same command goes on" in printed
+    assert "repeat the command to go on" in printed
     sizes = [file.stat().st_size for file in history]
     time.sleep(1)
     assert [file.stat().st_size for file in history] == sizes  # nobody writes on
@@ -526,10 +527,10 @@ def test_a_stopped_comparison_leaves_no_process_and_goes_on(
     [
         (["--algorithms", "hsm"], "unknown algorithm `hsm`. Did you mean `hsm-admm`?"),
         (["--objective", "speed"], "unknown objective `speed`."),
-        (["--space", "s.toml"], "the tuning space of `hsm-admm` is empty."),
+        (["--space", "s.toml"], "the search space of `hsm-admm` is empty."),
         (["--space", "no.toml"], "space `no.toml` cannot be read"),
         (["--sampler", "best"], "unknown sampler `best`."),
-        (["--set", "algorithm.k0=9"], "`algorithm` is one method's section."),
+        (["--set", "algorithm.k0=9"], "`algorithm` is the section of a single"),
         (["--out", "s.toml"], "folder `s.toml` cannot be written."),
     ],
 )

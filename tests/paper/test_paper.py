@@ -12,20 +12,21 @@ import proxmesh as pm
 from proxmesh.algorithms import ALGORITHMS
 from proxmesh.paper import FIGURES
 from proxmesh.paper.comparisons import COMPARISONS, SCALES
-from proxmesh.report.runs import Run
+from proxmesh.report.runs import FinishedRun
 from proxmesh.report.targets import first_reached, fitted_slope, running_best, spent
 from proxmesh.runs.build import build, build_algorithm
-from proxmesh.runs.compare import run_config
+from proxmesh.runs.compare import built_method, run_config
 from proxmesh.runs.config import Config
 
 K = np.array([0, *np.unique(np.geomspace(1, 1000, 40).astype(int))])
 FACTOR = {"hsm-admm": 0.01, "dsgt": 1e3}  # of the stationarity K^(-2/3)
 
 
-def fabricated(label: str, seed: int, comparison: str) -> Run:
+def fabricated(label: str, seed: int, comparison: str) -> FinishedRun:
     plan = COMPARISONS[comparison]
     section = plan.parameters().section(label)
-    config = run_config(plan.config("small").model_dump(), section, seed)
+    task = plan.config("small").model_dump()
+    config = run_config(task, section, built_method(section), seed)
     decay = FACTOR.get(label, 10.0) * np.maximum(K, 0.5) ** (-2 / 3)
     server = label in {"prox-sgd", "prox-storm"}
     history = pd.DataFrame(
@@ -43,7 +44,7 @@ def fabricated(label: str, seed: int, comparison: str) -> Run:
         }
     )
     bad = label == "none-ring"
-    return Run(
+    return FinishedRun(
         label=label,
         seed=seed,
         folder=Path(label) / f"seed-{seed}",
@@ -54,7 +55,7 @@ def fabricated(label: str, seed: int, comparison: str) -> Run:
     )
 
 
-def runs_of(figure: str) -> dict[str, list[Run]]:
+def runs_of(figure: str) -> dict[str, list[FinishedRun]]:
     return {
         name: [fabricated(label, s, name) for label in COMPARISONS[name].labels
                for s in range(2)]
@@ -72,7 +73,8 @@ def test_every_comparison_is_sound_at_every_scale(name: str) -> None:
         section = parameters.section(label)
         assert section["name"] in ALGORITHMS
         task = comparison.config("standard").model_dump()
-        build_algorithm(Config.model_validate(run_config(task, section, 0)))
+        config = run_config(task, section, built_method(section), 0)
+        build_algorithm(Config.model_validate(config))
         if "hubs" not in name:  # tuned, not left at its defaults
             assert label in parameters.methods
     if comparison.task["data.name"] == "a9a":  # MNIST may have to be fetched
@@ -235,7 +237,7 @@ def test_paper_on_the_command_line(
     files = {file.name for file in Path("paper/small/comparisons").iterdir()}
     assert files == {"rate-methods.toml", "rate-runs.csv", "rate-task.toml"}
     assert call("fig-rate", "--scale", "small") == 0
-    assert "6 are there already" in capsys.readouterr().out
+    assert "6 of them already there" in capsys.readouterr().out
     # What is kept reruns it: the same runs by hand are found to be there.
     kept = "paper/small/comparisons/rate"
     again = ["compare", "--config", f"{kept}-task.toml", "--params",
@@ -244,7 +246,7 @@ def test_paper_on_the_command_line(
     with pytest.raises(SystemExit) as stopped:
         main(again)
     assert stopped.value.code == 0
-    assert "4 runs are in paper/small/runs/rate already" in capsys.readouterr().out
+    assert "4 runs are already in paper/small/runs/rate" in capsys.readouterr().out
     assert call("fig-hub") == 2
     assert "Did you mean `fig-hubs`?" in capsys.readouterr().err
     assert call("fig-rate", "--scale", "tiny") == 2

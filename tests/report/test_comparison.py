@@ -11,7 +11,8 @@ import tomli_w
 from matplotlib.figure import Figure
 
 import proxmesh as pm
-from proxmesh.report.curves import AXES, PANELS, averaged, draw, draw_grid
+from proxmesh.report.curves import draw, draw_grid, mean_curve
+from proxmesh.report.panels import AXES, PANELS
 from proxmesh.report.runs import collect, require_one_task
 from proxmesh.report.tables import as_latex, as_markdown, cells, last_rows, summarized
 
@@ -148,20 +149,20 @@ def test_runs_of_different_tasks_are_refused_with_the_difference(folder: Path) -
 def test_folders_without_runs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(pm.InputError, match="holds no run that has ended"):
         collect([tmp_path])
-    with pytest.raises(pm.InputError, match="is no folder"):
+    with pytest.raises(pm.InputError, match="is not a folder"):
         collect([tmp_path / "nowhere"])
 
 
 def test_curves_are_the_mean_and_the_range_over_seeds(folder: Path) -> None:
     runs = [run for run in collect([folder]) if run.label == "dsgt"]
-    curve = averaged(runs, "stationarity", "bytes_sent")
+    curve = mean_curve(runs, "stationarity", "bytes_sent")
     assert curve["mean"].tolist() == pytest.approx([9.0, 0.3, 0.2])
     assert curve["low"].tolist() == pytest.approx([9.0, 0.2, 0.1])
     assert curve["high"].tolist() == pytest.approx([9.0, 0.4, 0.3])
     assert curve["x"].tolist() == [0, 2e6, 4e6]
-    assert averaged(runs, "kkt", "iteration").empty
+    assert mean_curve(runs, "kkt", "iteration").empty
     runs[0].history["iteration"] = [0, 2, 4]  # looked at other iterations: 0 and 2
-    curve = averaged(runs, "stationarity", "iteration")
+    curve = mean_curve(runs, "stationarity", "iteration")
     assert curve["x"].tolist() == [0, 2]
     assert curve["mean"].tolist() == pytest.approx([9.0, (0.2 + 0.3) / 2])
 

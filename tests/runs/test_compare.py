@@ -15,7 +15,7 @@ from proxmesh.runs.compare import (
     steps_within,
 )
 from proxmesh.runs.config import load_config, task_of
-from proxmesh.runs.pool import Crew, Ended, Errand, Progressed
+from proxmesh.runs.pool import Ended, PlannedRun, Pool, Progressed
 from proxmesh.runs.presets import (
     DEFAULTS,
     changed,
@@ -40,11 +40,11 @@ def task(**flags: Any) -> dict[str, Any]:
     return build(single_threaded(config)).tree()
 
 
-def made(errands: list[Errand], size: int = 2) -> list[Ended]:
-    with Crew(size) as crew:
-        for errand in errands:
-            crew.submit(errand)
-        return [m for m in crew.messages() if isinstance(m, Ended)]
+def made(runs: list[PlannedRun], size: int = 2) -> list[Ended]:
+    with Pool(size) as pool:
+        for run in runs:
+            pool.submit(run)
+        return [m for m in pool.messages() if isinstance(m, Ended)]
 
 
 def test_runs_are_made_once_and_half_written_ones_again(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_runs_are_made_once_and_half_written_ones_again(tmp_path: Path) -> None:
         assert not RunFolder(summary.parent).is_whole()
     summary.unlink()
     plan = planned(base, labels, range(2), DEFAULTS, tmp_path)
-    assert [e.name for e in plan.redone] == ["d-psgd seed 1"]
+    assert [e.name for e in plan.incomplete] == ["d-psgd seed 1"]
     made(plan.todo)
     assert RunFolder(summary.parent).is_whole()
 
@@ -91,8 +91,8 @@ def _without(row: str, place: int) -> list[str]:
 @pytest.mark.parametrize(
     ("flags", "parameters", "message"),
     [
-        ({"run.steps": 13}, DEFAULTS, r"`run.steps` is 12, asked for is 13"),
-        ({"graph.name": "star"}, DEFAULTS, r"`graph.name` is 'ring'.* is 'star'"),
+        ({"run.steps": 13}, DEFAULTS, r"`run.steps` is 12, but 13 was"),
+        ({"graph.name": "star"}, DEFAULTS, r"`graph.name` is 'ring', but 'star'"),
         ({}, changed(DEFAULTS, {"d-psgd": {"alpha": 0.3}}), r"`algorithm.alpha`"),
     ],
 )
@@ -110,7 +110,7 @@ def test_a_folder_of_other_runs_is_refused(
     [
         ({"model.name": "logistic"}, r"`model\..*` is "),
         ({"regularizer.weight": 0.01}, r"`regularizer.weight` is 0.01, .* 0.0001"),
-        ({"model.hidden": 5}, r"`model.hidden` is 5, asked for is 64"),
+        ({"model.hidden": 5}, r"`model.hidden` is 5, but 64 was"),
         (
             {"data.split": "dirichlet", "data.alpha": 0.5},
             r"`data.alpha` is 0.5, .* None",
@@ -154,8 +154,8 @@ def test_a_history_that_lost_rows_is_half_written(tmp_path: Path) -> None:
 def test_a_failed_run_leaves_the_others_alone_and_its_reason(tmp_path: Path) -> None:
     base = task()
     good = planned(base, ["d-psgd"], [0, 1], DEFAULTS, tmp_path).todo
-    bad = Errand("bad", {"data": {"name": "nowhere"}}, tmp_path / "bad" / "seed-0")
-    ended = {e.errand.name: e for e in made([bad, *good])}
+    bad = PlannedRun("bad", {"data": {"name": "nowhere"}}, tmp_path / "bad" / "seed-0")
+    ended = {e.run.name: e for e in made([bad, *good])}
     assert ended["bad"].outcome == "failed"
     assert "unknown dataset `nowhere`" in ended["bad"].message
     assert ended["d-psgd seed 1"].outcome == "finished"
@@ -164,13 +164,13 @@ def test_a_failed_run_leaves_the_others_alone_and_its_reason(tmp_path: Path) -> 
 
 def test_a_killed_process_is_a_failed_run(tmp_path: Path) -> None:
     base = task(**{"run.steps": 1_000_000})
-    errand = planned(base, ["d-psgd"], [0], DEFAULTS, tmp_path).todo[0]
+    run = planned(base, ["d-psgd"], [0], DEFAULTS, tmp_path).todo[0]
     ended = None
-    with Crew(1) as crew:
-        crew.submit(errand)
-        for message in crew.messages():
+    with Pool(1) as pool:
+        pool.submit(run)
+        for message in pool.messages():
             if isinstance(message, Progressed):
-                for _, process in crew._working.values():
+                for _, process in pool._working.values():
                     process.kill()
             elif isinstance(message, Ended):
                 ended = message
@@ -179,13 +179,13 @@ def test_a_killed_process_is_a_failed_run(tmp_path: Path) -> None:
     assert ended.message == "its process was ended by SIGKILL (out of memory?)."
 
 
-def test_leaving_a_crew_stops_what_runs(tmp_path: Path) -> None:
+def test_leaving_a_pool_stops_what_runs(tmp_path: Path) -> None:
     base = task(**{"run.steps": 1_000_000})
-    errand = planned(base, ["d-psgd"], [0], DEFAULTS, tmp_path).todo[0]
-    with Crew(1) as crew:
-        crew.submit(errand)
-        next(crew.messages())
-        processes = [process for _, process in crew._working.values()]
+    run = planned(base, ["d-psgd"], [0], DEFAULTS, tmp_path).todo[0]
+    with Pool(1) as pool:
+        pool.submit(run)
+        next(pool.messages())
+        processes = [process for _, process in pool._working.values()]
     assert [process.is_alive() for process in processes] == [False]
 
 
@@ -232,7 +232,7 @@ def test_parameters_from_a_file(tmp_path: Path) -> None:
     assert found.section("slow")["name"] == "hsm-admm"
     assert found.section("sppdm") == {"name": "sppdm"}
     assert found.differences({"graph": {"name": "star"}}) == [
-        "`graph.name` is 'star' where they were tuned for 'ring'"
+        "`graph.name` is 'star', but they were tuned for 'ring'"
     ]
 
 

@@ -102,7 +102,7 @@ def test_an_empty_space_and_wrong_names(tmp_path: Path) -> None:
     base, budget = SMALL, Budget(2, 1000)
     empty = {"dsgt": Space("dsgt", {})}
     wrong = {"dsgt": Space("dsgt", {"speed": Range(low=1, high=2)})}
-    with pytest.raises(pm.InputError, match="the tuning space of `dsgt` is empty"):
+    with pytest.raises(pm.InputError, match="the search space of `dsgt` is empty"):
         searches(base, ["dsgt"], empty, budget, shard_size=9, out=tmp_path)
     with pytest.raises(pm.InputError, match="unknown algorithm `dsg`"):
         searches(base, ["dsg"], {}, budget, shard_size=9, out=tmp_path)
@@ -135,13 +135,13 @@ def test_a_search_is_repeatable_equal_in_budget_and_finds_the_best(
         tried = []
         for one in made:
             seen: list[tuple[object, int]] = []
-            while (errand := one.next()) is not None:
+            while (run := one.next()) is not None:
                 # A known landscape in place of a run: the third trial is the best.
                 value = [3.0, 2.0, 1.0][len(seen)] if len(seen) < 3 else float("nan")
                 outcome = "finished" if len(seen) < 3 else "diverged"
-                one.tell(errand, outcome, {"objective": value}, "")
-                config = errand.config
-                searched = ("name", *one.space.entries)
+                one.tell(run, outcome, {"objective": value}, "")
+                config = run.config
+                searched = ("name", *one.space.dimensions)
                 chosen = {
                     key: value
                     for key, value in config["algorithm"].items()
@@ -180,15 +180,15 @@ def test_trials_that_are_in_the_folder_are_not_run_again(tmp_path: Path) -> None
         )[0]
         return one, one.next()
 
-    one, errand = opened()
-    folder = RunFolder(errand.folder).created()  # type: ignore[attr-defined]
-    folder.write_config(errand.config)  # type: ignore[attr-defined]
+    one, run = opened()
+    folder = RunFolder(run.folder).created()  # type: ignore[attr-defined]
+    folder.write_config(run.config)  # type: ignore[attr-defined]
     (folder.path / "history.csv").write_text("iteration\n80\n")
     final = {"objective": 0.25, "iteration": 80}
     ended = {"outcome": "finished", "final": final, "message": "80 iterations."}
     (folder.path / "summary.json").write_text(json.dumps(ended))
-    one, errand = opened()
-    assert errand.name == "d-psgd trial 1"  # type: ignore[attr-defined]
+    one, run = opened()
+    assert run.name == "d-psgd trial 1"  # type: ignore[attr-defined]
     assert one.trials[0]["objective"] == 0.25  # type: ignore[attr-defined]
     text = (folder.path / "config.toml").read_text()
     (folder.path / "config.toml").write_text(text.replace("steps = 80", "steps = 81"))
@@ -208,9 +208,9 @@ def test_values_that_a_method_refuses_are_a_failed_trial(tmp_path: Path) -> None
         shard_size=9,
         out=tmp_path,
     )[0]
-    errand = one.next()
-    assert errand is not None
-    one.tell(errand, "finished", {"objective": 1.0}, "")
+    run = one.next()
+    assert run is not None
+    one.tell(run, "finished", {"objective": 1.0}, "")
     assert one.next() is None  # 100,000 gradients are more than the budget
     assert [trial["outcome"] for trial in one.trials] == ["finished", "failed"]
     assert "does not pay for one step" in one.trials[1]["message"]
@@ -220,9 +220,9 @@ def test_values_that_a_method_refuses_are_a_failed_trial(tmp_path: Path) -> None
 def test_only_failures_are_no_parameters(tmp_path: Path) -> None:
     base, budget = SMALL, Budget(1, 640)
     made = searches(base, ["dsgt"], load_spaces(), budget, shard_size=9, out=tmp_path)
-    errand = made[0].next()
-    assert errand is not None
-    made[0].tell(errand, "diverged", {}, "")
+    run = made[0].next()
+    assert run is not None
+    made[0].tell(run, "diverged", {}, "")
     assert not made[0].found
     with pytest.raises(pm.InputError, match="every trial diverged or failed"):
         write_parameters(tmp_path / "p.toml", made, base, "cmd")

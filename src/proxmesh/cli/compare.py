@@ -11,48 +11,56 @@ from proxmesh.cli.options import TaskOptions, describes_a_task, method_names
 from proxmesh.errors import InputError, unknown
 
 if TYPE_CHECKING:
-    from proxmesh.report.runs import Run
+    from collections.abc import Sequence
+
+    from proxmesh.report.runs import FinishedRun
     from proxmesh.runs.build import Built
+    from proxmesh.runs.compare import Plan
+    from proxmesh.runs.config import Config
     from proxmesh.runs.presets import Parameters
 
-__all__ = ["compare", "print_table", "write_report"]
+__all__ = ["compare"]
 
 SEEDS = 3
 
 
 @describes_a_task(
-    "target", "eval", "timeout", "monitor", threads="CPU threads of a run [1]."
+    "target", "eval", "timeout", "monitor", threads="CPU threads per run [1]."
 )
 def compare(
     task: TaskOptions,
     folders: Annotated[
         list[str] | None,
-        typer.Argument(help="Compare the runs in these folders; run nothing."),
+        typer.Argument(help="Compare the runs in these folders, and make none."),
     ] = None,
     algorithms: Annotated[
         str | None,
-        typer.Option(help="Methods a,b,c or all [the paper's and prox-dasa]."),
+        typer.Option(help="Methods a,b,c, or all [the paper's and prox-dasa]."),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(help="Seeds: --seed and those after it [3].", min=1)
+        int | None,
+        typer.Option(help="Number of seeds, from --seed on [3].", min=1),
     ] = None,
     gradients: Annotated[
         int | None,
-        typer.Option(help="Sample gradients an agent, in place of --steps.", min=1),
+        typer.Option(help="Sample gradients per agent, in place of --steps.", min=1),
     ] = None,
     params: Annotated[
         str | None,
-        typer.Option(help="Preset, TOML file, or defaults [the preset that fits]."),
+        typer.Option(help="Preset, TOML file, or defaults [the fitting preset]."),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="Runs at a time [cores / threads].", min=1)
+        int | None, typer.Option(help="Runs at the same time [cores / threads].", min=1)
     ] = None,
     out: Annotated[
-        str | None, typer.Option(help="Folder; runs in it are kept [comparisons/...].")
+        str | None,
+        typer.Option(help="Folder; runs in it are reused [comparisons/...]."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print the folder.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print only the folder.")
+    ] = False,
 ) -> int:
-    """Compare methods over seeds: a table, and curves on four axes."""
+    """Compare methods over several seeds: tables and curves."""
     show_notices()
     if folders:
         if algorithms or seeds or gradients or params or not out:
@@ -60,26 +68,16 @@ def compare(
                 "folders of runs are compared as they are: give `--out FOLDER` for the "
                 "report, and no methods, seeds, gradients or constants."
             )
-        return _only_report([Path(name) for name in folders], Path(out), quiet)
-    from proxmesh.algorithms import ALGORITHMS
-    from proxmesh.cli.pool_progress import watched
+        return _compare_folders([Path(name) for name in folders], Path(out), quiet)
+    from proxmesh.cli.pool_progress import carry_out
     from proxmesh.report.runs import read_runs
     from proxmesh.runs.build import build
     from proxmesh.runs.compare import planned, single_threaded
 
-    base = task.config(leave_out=_is_for_a_method)
-    if base.algorithm.model_fields_set:
-        raise InputError(
-            "`algorithm` is one method's section. Name methods with `--algorithms`, "
-            "set their values with `--set METHOD.KEY=VALUE` or `--params`."
-        )
+    base = _task_to_compare_on(task)
     first = build(single_threaded(base))  # finds what is wrong before anything runs
-    parameters = _parameters(params, first)
     wanted = method_names(algorithms, _usual_methods())
-    for label in wanted:
-        if label not in ALGORITHMS and label not in parameters.methods:
-            raise unknown("algorithm", label, [*ALGORITHMS, *parameters.methods])
-    parameters = _with_assignments(parameters, task.assignments, wanted)
+    parameters = _parameters(params, first, wanted, task.assignments)
     folder = Path(out) if out else Path("comparisons") / _name(first, gradients)
     require_folder(folder)
     plan = planned(
@@ -94,38 +92,44 @@ def compare(
     )
     if not quiet:
         _announce(first, parameters, wanted)
-        for errand in plan.redone:
-            console.print(f"{errand.name}: half-written, made again")
-        if plan.done:
-            console.print(f"{len(plan.done)} runs are in {escape(str(folder))} already")
-    watched(plan.todo, jobs, quiet)
-    runs = sorted(
-        read_runs(plan.folders), key=lambda run: (wanted.index(run.label), run.seed)
-    )
-    return _reported(runs, folder, _title(first), quiet)
+        _announce_plan(plan, folder)
+    carry_out(plan.todo, jobs, quiet)
+    return _report(read_runs(plan.folders, wanted), folder, _title(first), quiet)
 
 
-def _only_report(folders: list[Path], out: Path, quiet: bool) -> int:
-    from proxmesh.report.runs import collect, require_one_task
+def _compare_folders(folders: list[Path], out: Path, quiet: bool) -> int:
+    from proxmesh.report.runs import collect
 
-    runs = collect(folders)
-    require_one_task(runs)
-    return _reported(runs, out, "", quiet)
+    return _report(collect(folders), out, "", quiet)
 
 
-def _reported(runs: "list[Run]", folder: Path, title: str, quiet: bool) -> int:
+def _report(
+    runs: "Sequence[FinishedRun]", folder: Path, title: str, quiet: bool
+) -> int:
     """Write and print the report; code 4 when no run came to a good end."""
-    write_report(runs, folder, title)
+    from proxmesh.report.comparison import write_comparison
+
+    files = write_comparison(runs, folder, title)
     if quiet:
         console.print(escape(str(folder)))
     else:
-        print_table(runs)
-        files = "table.md, table.tex, runs.csv, curves.png"
-        console.print(f"results in {escape(str(folder))}: {files}")
+        _print_table(runs)
+        console.print(f"results in {escape(str(folder))}: {', '.join(files)}")
     return 0 if any(run.is_good for run in runs) else 4
 
 
-def print_table(runs: "list[Run]") -> None:
+def _task_to_compare_on(task: TaskOptions) -> "Config":
+    config = task.config(leave_out=_is_for_a_method)
+    if config.algorithm.model_fields_set:
+        raise InputError(
+            "`algorithm` is the section of a single method. Name methods with "
+            "`--algorithms`, and set their values with `--set METHOD.KEY=VALUE` or "
+            "`--params`."
+        )
+    return config
+
+
+def _print_table(runs: "Sequence[FinishedRun]") -> None:
     """Print the table of a comparison, the best in bold."""
     from rich.table import Table
 
@@ -140,23 +144,6 @@ def print_table(runs: "list[Run]") -> None:
         texts = [(escape(cell.text), cell.best) for cell in row]
         table.add_row(*(f"[bold]{text}[/]" if best else text for text, best in texts))
     print_wide(table)
-
-
-def write_report(runs: "list[Run]", folder: Path, title: str) -> None:
-    """Write tables and curves of the runs into a folder."""
-    from proxmesh.report.curves import draw_grid
-    from proxmesh.report.runs import require_one_task
-    from proxmesh.report.tables import as_latex, as_markdown, last_rows
-
-    require_one_task(runs)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "table.md").write_text(as_markdown(runs))
-        (folder / "table.tex").write_text(as_latex(runs))
-        last_rows(runs).to_csv(folder / "runs.csv", index=False)
-        draw_grid(runs, folder / "curves.png", title)
-    except OSError as error:
-        raise InputError(f"folder `{folder}` cannot be written: {error}.") from error
 
 
 def _usual_methods() -> tuple[str, ...]:
@@ -193,12 +180,21 @@ def _with_assignments(
     return changed(parameters, methods) if methods else parameters
 
 
-def _parameters(name: str | None, first: "Built") -> "Parameters":
+def _parameters(
+    name: str | None, first: "Built", wanted: list[str], assignments: list[str]
+) -> "Parameters":
+    """The constants: of the preset that fits, or those named, with some set anew."""
+    from proxmesh.algorithms import ALGORITHMS
     from proxmesh.runs.presets import DEFAULTS, load_parameters, preset_for
 
     if name is None:
-        return preset_for(first.tree()) or DEFAULTS
-    return load_parameters(name)
+        found = preset_for(first.tree()) or DEFAULTS
+    else:
+        found = load_parameters(name)
+    for label in wanted:
+        if label not in ALGORITHMS and label not in found.methods:
+            raise unknown("algorithm", label, [*ALGORITHMS, *found.methods])
+    return _with_assignments(found, assignments, wanted)
 
 
 def _announce(first: "Built", parameters: "Parameters", wanted: list[str]) -> None:
@@ -212,7 +208,14 @@ def _announce(first: "Built", parameters: "Parameters", wanted: list[str]) -> No
         )
     missing = [label for label in wanted if label not in parameters.methods]
     if missing and parameters.methods:
-        console.print(f"with their defaults: {', '.join(missing)}")
+        console.print(f"at their defaults: {', '.join(missing)}")
+
+
+def _announce_plan(plan: "Plan", folder: Path) -> None:
+    for run in plan.incomplete:
+        console.print(f"{run.name}: incomplete, will be run again")
+    if plan.done:
+        console.print(f"{len(plan.done)} runs are already in {escape(str(folder))}")
 
 
 def _title(first: "Built") -> str:

@@ -10,36 +10,38 @@ from proxmesh.errors import unknown
 
 if TYPE_CHECKING:
     from proxmesh.paper.comparisons import Comparison
-    from proxmesh.report.runs import Run
+    from proxmesh.runs.compare import Plan
 
 __all__ = ["paper"]
 
 
 def paper(
     figure: Annotated[
-        str | None, typer.Argument(help="Which; without one, list them; or all.")
+        str | None, typer.Argument(help="Its name, or all; without one, list them.")
     ] = None,
     scale: Annotated[
-        str, typer.Option(help="small (minutes), standard, or full (the papers').")
+        str, typer.Option(help="small (minutes), standard, or full (as in the papers).")
     ] = "standard",
-    data_dir: Annotated[
-        str | None, typer.Option(help="Folder of MNIST and the like.")
-    ] = None,
+    data_dir: Annotated[str | None, typer.Option(help="Folder with MNIST.")] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="Runs at a time [cores / threads].", min=1)
+        int | None, typer.Option(help="Runs at the same time [cores / threads].", min=1)
     ] = None,
     out: Annotated[
-        str | None, typer.Option(help="Folder of figures [paper/SCALE].")
+        str | None, typer.Option(help="Folder for figures [paper/SCALE].")
     ] = None,
     runs: Annotated[
-        str | None, typer.Option(help="Folder of runs; kept and reused [OUT/runs].")
+        str | None, typer.Option(help="Folder for runs, which are reused [OUT/runs].")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print files only.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print only the files.")
+    ] = False,
 ) -> int:
     """Make a figure or table of the paper, or one it should have had."""
     show_notices()
+    from proxmesh.cli.pool_progress import carry_out
     from proxmesh.paper import FIGURES
     from proxmesh.paper.comparisons import COMPARISONS, SCALES
+    from proxmesh.report.runs import read_runs
 
     if figure is None:
         for name, known in FIGURES.items():
@@ -54,75 +56,20 @@ def paper(
     require_folder(top)
     require_folder(kept)
     for name in FIGURES if figure == "all" else [figure]:
-        found = {
-            needed: _made(
-                needed, COMPARISONS[needed], scale, kept, data_dir, jobs, quiet
-            )
-            for needed in FIGURES[name].needs
-        }
-        folder = top / name
-        folder.mkdir(parents=True, exist_ok=True)
-        for needed, mine in found.items():
-            _write_configs(
-                COMPARISONS[needed], scale, mine, top / "comparisons", needed
-            )
-        FIGURES[name].make(found, folder)
-        for file in ("figure.png", "table.md"):
-            if (folder / file).exists():
-                console.print(str(folder / file))
+        found = {}
+        for needed in FIGURES[name].needs:
+            comparison = COMPARISONS[needed]
+            plan = comparison.plan(scale, kept / needed, data_dir)
+            if not quiet:
+                _announce(needed, comparison, plan)
+            carry_out(plan.todo, jobs, quiet)
+            found[needed] = read_runs(plan.folders, comparison.labels)
+        for file in FIGURES[name].write(found, scale, top, name):
+            console.print(str(file))
     return 0
 
 
-def _made(
-    name: str,
-    comparison: "Comparison",
-    scale: str,
-    kept: Path,
-    data_dir: str | None,
-    jobs: int | None,
-    quiet: bool,
-) -> "list[Run]":
-    """Make the runs of a comparison that are not there, and read them all."""
-    from proxmesh.cli.pool_progress import watched
-    from proxmesh.report.runs import read_runs
-    from proxmesh.runs.build import build
-    from proxmesh.runs.compare import planned, single_threaded
-
-    task = build(single_threaded(comparison.config(scale, data_dir))).tree()
-    plan = planned(
-        task,
-        comparison.labels,
-        range(comparison.size(scale).seeds),
-        comparison.parameters(),
-        kept / name,
-    )
-    if not quiet:
-        there = f", {len(plan.done)} are there already" if plan.done else ""
-        total = len(plan.todo) + len(plan.done)
-        console.print(f"[bold]{name}[/]: {comparison.title}; {total} runs{there}")
-    watched(plan.todo, jobs, quiet)
-    order = comparison.labels.index
-    return sorted(read_runs(plan.folders), key=lambda run: (order(run.label), run.seed))
-
-
-def _write_configs(
-    comparison: "Comparison", scale: str, runs: "list[Run]", folder: Path, name: str
-) -> None:
-    """Keep what reruns the comparison: its task, and the constants of each label."""
-    import tomli_w
-
-    from proxmesh.report.tables import last_rows
-    from proxmesh.solver.folder import without_empty
-
-    folder.mkdir(exist_ok=True)
-    task = comparison.config(scale).tree()
-    del task["algorithm"]
-    parameters = comparison.parameters()
-    methods = {label: parameters.section(label) for label in comparison.labels}
-    for section in methods.values():
-        section["algorithm"] = section.pop("name")
-    (folder / f"{name}-task.toml").write_text(tomli_w.dumps(without_empty(task)))
-    (folder / f"{name}-methods.toml").write_text(
-        tomli_w.dumps(without_empty({"methods": methods}))
-    )
-    last_rows(runs).to_csv(folder / f"{name}-runs.csv", index=False)
+def _announce(name: str, comparison: "Comparison", plan: "Plan") -> None:
+    there = f", {len(plan.done)} of them already there" if plan.done else ""
+    total = len(plan.todo) + len(plan.done)
+    console.print(f"[bold]{name}[/]: {comparison.title}; {total} runs{there}")

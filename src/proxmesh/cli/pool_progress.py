@@ -1,4 +1,4 @@
-"""Progress of many runs: one line for the whole and one for each that is running."""
+"""Progress of many runs: a line for all of them, and one for each that is running."""
 
 import signal
 import sys
@@ -10,6 +10,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
 )
@@ -18,54 +19,54 @@ from proxmesh.cli.console import console
 from proxmesh.cli.progress import numbers
 from proxmesh.launchers import cores
 from proxmesh.runs.pool import (
-    Crew,
     Ended,
-    Errand,
     Message,
     Noted,
+    PlannedRun,
+    Pool,
     Progressed,
 )
 
-__all__ = ["watched"]
+__all__ = ["carry_out"]
 
-COLORS = {"diverged": "red", "failed": "red", "interrupted": "yellow"}
+BAD_OUTCOMES = {"diverged": "red", "failed": "red", "interrupted": "yellow"}
 
 
-def watched(
-    errands: Sequence[Errand],
+def carry_out(
+    runs: Sequence[PlannedRun],
     jobs: int | None,
     quiet: bool,
-    and_then: Callable[[Ended], Sequence[Errand]] = lambda _: (),
+    and_then: Callable[[Ended], Sequence[PlannedRun]] = lambda _: (),
     total: int | None = None,
 ) -> None:
     """Make the runs and show how they go; `and_then` may add runs after one ended."""
-    if not errands:
+    if not runs:
         return
-    threads = max((e.config["run"]["threads"] for e in errands), default=1)
-    size = min(jobs or max(1, cores() // threads), total or len(errands))
+    threads = max(run.config["run"]["threads"] for run in runs)
+    size = min(jobs or max(1, cores() // threads), total or len(runs))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
-        with Crew(size) as crew, _shown(total or len(errands), quiet) as show:
-            for errand in errands:
-                crew.submit(errand)
-            for message in crew.messages():
+        with Pool(size) as pool, _Display(total or len(runs), quiet) as show:
+            for run in runs:
+                pool.submit(run)
+            for message in pool.messages():
                 show(message)
                 if isinstance(message, Ended):
-                    for errand in and_then(message):
-                        crew.submit(errand)
+                    for run in and_then(message):
+                        pool.submit(run)
     except (KeyboardInterrupt, SystemExit):
-        console.print("stopped; what has ended is kept, the same command goes on")
+        console.print("stopped: finished runs are kept; repeat the command to go on")
         raise
 
 
-class _shown:  # noqa: N801 - a context manager that reads like a function
-    """Choose how to show messages: bars on a terminal, lines in a pipe, nothing."""
+class _Display:
+    """Shows messages: with bars on a terminal, as lines in a pipe, or not at all."""
 
     def __init__(self, total: int, quiet: bool) -> None:
         self._total, self._quiet = total, quiet
         self._ended = 0
         self._notes: set[str] = set()
-        self._bars: dict[str, Any] = {}
+        self._bars: dict[str, TaskID] = {}
         self._progress: Progress | None = None
 
     def __enter__(self) -> Callable[[Message], None]:
@@ -86,7 +87,7 @@ class _shown:  # noqa: N801 - a context manager that reads like a function
             self._move(message)
         elif isinstance(message, Noted):
             if message.text not in self._notes and not self._quiet:
-                told = escape(f"{message.errand.name}: {message.text}")
+                told = escape(f"{message.run.name}: {message.text}")
                 console.print(f"[yellow]note:[/] {told}")
             self._notes.add(message.text)
         else:
@@ -95,9 +96,9 @@ class _shown:  # noqa: N801 - a context manager that reads like a function
     def _move(self, message: Progressed) -> None:
         if self._progress is None:
             return
-        name = message.errand.name
+        name = message.run.name
         if name not in self._bars:
-            steps = message.errand.config["run"]["steps"]
+            steps = message.run.config["run"]["steps"]
             self._bars[name] = self._progress.add_task(name, total=steps, numbers="")
         update: dict[str, Any] = {"completed": message.k}
         if message.row is not None:
@@ -106,15 +107,15 @@ class _shown:  # noqa: N801 - a context manager that reads like a function
 
     def _end(self, message: Ended) -> None:
         self._ended += 1
-        name = message.errand.name
+        name = message.run.name
         if self._progress is not None:
             if name in self._bars:
                 self._progress.remove_task(self._bars.pop(name))
             self._progress.update(self._all, completed=self._ended)
         if self._quiet:
             return
-        color = COLORS.get(message.outcome, "green")
-        bad = message.outcome in COLORS
+        color = BAD_OUTCOMES.get(message.outcome, "green")
+        bad = message.outcome in BAD_OUTCOMES
         told = message.message if bad else numbers(message.final)
         width = len(str(self._total))
         count = f"{self._ended:>{width}}/{self._total}"

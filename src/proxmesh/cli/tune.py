@@ -13,105 +13,107 @@ from proxmesh.cli.options import TaskOptions, describes_a_task, method_names
 from proxmesh.errors import InputError
 
 if TYPE_CHECKING:
-    from proxmesh.runs.pool import Ended, Errand
-    from proxmesh.runs.tune import Search
+    from proxmesh.runs.config import Config
+    from proxmesh.runs.tune import Budget, Search
 
 __all__ = ["tune"]
 
-GRADIENTS_A_STEP = 2  # of the default budget: `--steps` of a method like HSM-ADMM
+GRADIENTS_PER_STEP = 2  # of the default budget: `--steps` of a method like HSM-ADMM
 STEPS, TUNING_SEED = 1000, 1000
 
 
 @describes_a_task(
     "target", "eval", "eval_every", "timeout", "monitor",
-    threads="CPU threads of a run [1].",
-    steps="Budget as steps of a method with two gradients [1000].",
-    seed="The tuning seed; compare on others [1000].",
+    threads="CPU threads per run [1].",
+    steps="Budget per trial, in steps of two gradients [1000].",
+    seed="Seed of the trials; compare on others [1000].",
 )  # fmt: skip
 def tune(
     task: TaskOptions,
     algorithms: Annotated[
-        str | None, typer.Option(help="Methods a,b,c or all [hsm-admm].")
+        str | None, typer.Option(help="Methods a,b,c, or all [hsm-admm].")
     ] = None,
-    trials: Annotated[int, typer.Option(help="Trials of each method.", min=1)] = 12,
+    trials: Annotated[int, typer.Option(help="Trials per method.", min=1)] = 12,
     gradients: Annotated[
         int | None,
-        typer.Option(help="Budget as sample gradients of each agent.", min=1),
+        typer.Option(help="Budget per trial, in sample gradients per agent.", min=1),
     ] = None,
     objective: Annotated[
-        str, typer.Option(help="stationarity, objective, train_loss, ...")
+        str, typer.Option(help="What to minimize: stationarity, train_loss, ...")
     ] = "stationarity",
     sampler: Annotated[str, typer.Option(help="tpe or grid.")] = "tpe",
     space: Annotated[
-        str | None, typer.Option(help="TOML file of ranges, over the shipped ones.")
+        str | None, typer.Option(help="TOML file of ranges to use in place of our own.")
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="Runs at a time [cores / threads].", min=1)
+        int | None, typer.Option(help="Runs at the same time [cores / threads].", min=1)
     ] = None,
     out: Annotated[
-        str, typer.Option(help="Folder of the trials and of params.toml.")
+        str, typer.Option(help="Folder for trials and params.toml.")
     ] = "tuning",
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print the file.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print only the file.")
+    ] = False,
 ) -> int:
-    """Search hyperparameters with an equal budget; `compare --params` reads them."""
+    """Search hyperparameters, with the same budget for every method.
+
+    `proxmesh compare --params FILE` reads what is found.
+    """
     show_notices()
-    from proxmesh.cli.pool_progress import watched
+    from proxmesh.cli.pool_progress import carry_out
     from proxmesh.runs.build import build
     from proxmesh.runs.compare import single_threaded
-    from proxmesh.runs.config import with_defaults
     from proxmesh.runs.spaces import load_spaces
-    from proxmesh.runs.tune import (
-        Budget,
-        searches,
-        trial_table,
-        write_parameters,
-    )
+    from proxmesh.runs.tune import Tuning, searches
 
-    base = task.config()
-    if base.algorithm.model_fields_set:
-        raise InputError(
-            "`algorithm` is one method's section. Name methods with `--algorithms`; "
-            "what is searched is set with `--space`."
-        )
-    base = with_defaults(base, steps=STEPS, seed=TUNING_SEED)
+    base = _task_to_tune_on(task)
     labels = method_names(algorithms, ("hsm-admm",))
-    pays = gradients or GRADIENTS_A_STEP * base.run.steps * base.run.batch
-    budget = Budget(trials, pays, objective, sampler)  # type: ignore[arg-type]
+    budget = _budget(base, trials, gradients, objective, sampler)
     spaces = load_spaces(space)
     first = build(single_threaded(base))
     folder = Path(out)
     require_folder(folder)
-    shard = first.problem.num_samples / first.graph.n
     run = {**first.tree()["run"], "compile": base.run.compile}  # each trial decides
-    made = searches(
-        {**first.tree(), "run": run},
-        labels,
-        spaces,
-        budget,
-        shard_size=shard,
-        out=folder,
+    tuning = Tuning(
+        searches(
+            {**first.tree(), "run": run},
+            labels,
+            spaces,
+            budget,
+            shard_size=first.problem.num_samples / first.graph.n,
+            out=folder,
+        )
     )
-    by_folder = {search.folder: search for search in made}
-
-    def and_then(ended: "Ended") -> "Sequence[Errand]":
-        search = by_folder[ended.errand.folder.parent]
-        search.tell(ended.errand, ended.outcome, ended.final, ended.message)
-        following = search.next()
-        return [] if following is None else [following]
-
-    begun = [errand for search in made if (errand := search.next()) is not None]
-    known = sum(len(search.trials) for search in made)
-    total = sum(search.size for search in made) - known
-    watched(begun, jobs, quiet, and_then, total=total)
-    trial_table(made).to_csv(folder / "trials.csv", index=False)
-    file = folder / "params.toml"
-    write_parameters(file, made, first.tree(), _command())
+    begun = tuning.first()
+    carry_out(begun, jobs, quiet, tuning.after, total=tuning.remaining)
+    file = tuning.write(folder, first.tree(), _command())
     if quiet:
         console.print(str(file))
     else:
-        _print_best(made)
+        _print_best(tuning.searches)
         console.print(f"written to {file}: proxmesh compare --params {file}")
     return 0
+
+
+def _task_to_tune_on(task: TaskOptions) -> "Config":
+    from proxmesh.runs.config import with_defaults
+
+    config = task.config()
+    if config.algorithm.model_fields_set:
+        raise InputError(
+            "`algorithm` is the section of a single method. Name methods with "
+            "`--algorithms`, and what to search with `--space`."
+        )
+    return with_defaults(config, steps=STEPS, seed=TUNING_SEED)
+
+
+def _budget(
+    base: "Config", trials: int, gradients: int | None, objective: str, sampler: str
+) -> "Budget":
+    from proxmesh.runs.tune import Budget
+
+    pays = gradients or GRADIENTS_PER_STEP * base.run.steps * base.run.batch
+    return Budget(trials, pays, objective, sampler)  # type: ignore[arg-type]
 
 
 def _print_best(made: "Sequence[Search]") -> None:

@@ -1,16 +1,24 @@
 """Which runs the figures are drawn from: tasks, methods, constants and sizes.
 
-Everything here is data; `proxmesh paper` makes the runs, `figures` draws them.
+`proxmesh paper` makes the runs, `figures` draws them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, final, get_args
+
+import tomli_w
 
 from proxmesh.algorithms import ALGORITHMS
 from proxmesh.errors import unknown
+from proxmesh.report.runs import FinishedRun
+from proxmesh.report.tables import last_rows
+from proxmesh.runs.build import build
+from proxmesh.runs.compare import Plan, planned, single_threaded
 from proxmesh.runs.config import Config, load_config
 from proxmesh.runs.presets import Parameters, changed, load_parameters
+from proxmesh.solver.folder import without_empty
 
 __all__ = [
     "COMPARISONS",
@@ -54,8 +62,9 @@ class Comparison:
         """How much is run at this scale."""
         if scale not in SCALES:
             raise unknown("scale", scale, SCALES)
-        found: Size = getattr(self, scale)
-        return found
+        return {"small": self.small, "standard": self.standard, "full": self.full}[
+            scale
+        ]
 
     def config(self, scale: str, data_dir: str | None = None) -> Config:
         """The task at this scale; the method and the seed are still open."""
@@ -70,6 +79,32 @@ class Comparison:
     def parameters(self) -> Parameters:
         """The constants of every label."""
         return changed(load_parameters(self.preset), self.variants)
+
+    def plan(self, scale: str, folder: Path, data_dir: str | None = None) -> Plan:
+        """Its runs at this scale, in this folder."""
+        task = build(single_threaded(self.config(scale, data_dir))).tree()
+        seeds = range(self.size(scale).seeds)
+        return planned(task, self.labels, seeds, self.parameters(), folder)
+
+    def write(
+        self, name: str, scale: str, runs: Sequence[FinishedRun], folder: Path
+    ) -> None:
+        """Keep what repeats it, its task and constants, and the last rows of its runs.
+
+        `proxmesh compare --config NAME-task.toml --params NAME-methods.toml` makes the
+        same runs.
+        """
+        folder.mkdir(exist_ok=True)
+        task = self.config(scale).tree()
+        del task["algorithm"]
+        parameters = self.parameters()
+        methods = {label: parameters.section(label) for label in self.labels}
+        for section in methods.values():
+            section["algorithm"] = section.pop("name")
+        for kind, tree in (("task", task), ("methods", {"methods": methods})):
+            file = folder / f"{name}-{kind}.toml"
+            file.write_text(tomli_w.dumps(without_empty(tree)))
+        last_rows(runs).to_csv(folder / f"{name}-runs.csv", index=False)
 
 
 PAPER = tuple(name for name, method in ALGORITHMS.items() if method.in_paper)

@@ -11,15 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from proxmesh.paper.comparisons import COMPARISONS, HUB_RULES, SERVER
-from proxmesh.report.curves import (
-    AXES,
-    PANELS,
-    draw,
-    draw_grid,
-    shared_legend,
-    style_of,
-)
-from proxmesh.report.runs import Run
+from proxmesh.report.curves import draw, draw_grid, shared_legend, style_of
+from proxmesh.report.panels import AXES, PANELS
+from proxmesh.report.runs import FinishedRun
 from proxmesh.report.tables import as_markdown, ends_of, markdown
 from proxmesh.report.targets import first_reached, fitted_slope, running_best, spent
 from proxmesh.runs.build import build_algorithm
@@ -27,7 +21,7 @@ from proxmesh.runs.config import Config
 
 __all__ = ["FIGURES", "PaperFigure"]
 
-Runs: TypeAlias = Mapping[str, Sequence[Run]]  # by the name of their comparison
+Runs: TypeAlias = Mapping[str, Sequence[FinishedRun]]  # by the name of their comparison
 ITERATIONS, GRADIENTS, BYTES = AXES[:3]
 THREE = PANELS[:3]
 NOISY = ("seconds",)  # of runs side by side; `proxmesh compare --jobs 1` times them
@@ -65,6 +59,16 @@ class PaperFigure:
     needs: tuple[str, ...]
     make: Callable[[Runs, Path], None]  # writes figure.png and table.md
 
+    def write(self, runs: Runs, scale: str, top: Path, name: str) -> list[Path]:
+        """Write its folder and what repeats its comparisons; return its files."""
+        folder = top / name
+        folder.mkdir(parents=True, exist_ok=True)
+        for needed, mine in runs.items():
+            COMPARISONS[needed].write(needed, scale, mine, top / "comparisons")
+        self.make(runs, folder)
+        files = [folder / "figure.png", folder / "table.md"]
+        return [file for file in files if file.exists()]
+
 
 def _grid_of(name: str) -> Callable[[Runs, Path], None]:
     def make(runs: Runs, folder: Path) -> None:
@@ -98,7 +102,7 @@ def _hubs(runs: Runs, folder: Path) -> None:
     (folder / "table.md").write_text(markdown(titles, rows))
 
 
-def _hub_row(name: str, rule: str, runs: Sequence[Run]) -> list[str]:
+def _hub_row(name: str, rule: str, runs: Sequence[FinishedRun]) -> list[str]:
     good = [run for run in runs if run.is_good]
     row = [COMPARISONS[name].title, RULE_NAMES[rule]]
     row.append(_mean([run.history["stationarity"].iloc[-1] for run in good]))
@@ -153,7 +157,7 @@ def _rate(runs: Runs, folder: Path) -> None:
             tail, claimed, color="black", lw=1.1, ls="--", label="claimed: -0.67"
         )
         axis.set_xlabel("iterations K", fontsize=9)
-        axis.set_ylabel(f"{measure}, least so far", fontsize=9)
+        axis.set_ylabel(f"{measure}, smallest so far", fontsize=9)
         axis.grid(alpha=0.25, lw=0.6)
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False, fontsize=8)
@@ -188,7 +192,7 @@ def _communication(runs: Runs, folder: Path) -> None:
 
 
 def _bars(axis: Axes, labels: Sequence[str], values: Sequence[float]) -> None:
-    """One bar a method, with its number; those that never arrive say so."""
+    """One bar per method, with its number; a target never reached is named so."""
     room = 1.3 * max((v for v in values if math.isfinite(v)), default=1.0)
     for place, (label, value) in enumerate(zip(labels, values, strict=True)):
         length = value if math.isfinite(value) else 0.0
@@ -232,7 +236,7 @@ def _cost(runs: Runs, folder: Path) -> None:
     (folder / "table.md").write_text(markdown(titles, rows))
 
 
-def _samples(runs: Sequence[Run]) -> float:
+def _samples(runs: Sequence[FinishedRun]) -> float:
     """Median of the samples that each agent drew until the target.
 
     A recursive estimator takes two gradients on one batch: the second draws nothing.
@@ -251,13 +255,13 @@ def _samples(runs: Sequence[Run]) -> float:
     return float(np.median(drawn))
 
 
-def _over_edges(runs: Sequence[Run]) -> list[str]:
+def _over_edges(runs: Sequence[FinishedRun]) -> list[str]:
     """Labels that send something over edges, bad ends included, in their order."""
     labels = dict.fromkeys(run.label for run in runs)
     return [label for label in labels if label not in SERVER]
 
 
-def _of(runs: Sequence[Run], label: str) -> list[Run]:
+def _of(runs: Sequence[FinishedRun], label: str) -> list[FinishedRun]:
     return [run for run in runs if run.label == label]
 
 
@@ -287,7 +291,7 @@ FIGURES: Mapping[str, PaperFigure] = {
         _grid_of("random-mnist"),
     ),
     "fig-hubs": PaperFigure(
-        "Graphs with hubs: steps that know the own degree, the largest, or none.",
+        "Graphs with hubs: steps by the agent's own degree, the largest, or none.",
         HUBS,
         _hubs,
     ),

@@ -1,9 +1,8 @@
 """Curves of several methods: a line for the mean over seeds, a band for their range."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,41 +11,20 @@ from matplotlib.figure import Figure
 
 from proxmesh.algorithms import ALGORITHMS
 from proxmesh.metrics import HIGHER_IS_BETTER
-from proxmesh.report.runs import Run
+from proxmesh.report.panels import AXES, PANELS, Panel
+from proxmesh.report.runs import FinishedRun
 
-__all__ = ["AXES", "PANELS", "Panel", "averaged", "draw", "draw_grid", "style_of"]
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """One column of the histories, and how it is drawn."""
-
-    column: str
-    label: str
-    log: bool = False
-    scale: float = 1.0  # values are divided by it
+__all__ = ["draw", "draw_grid", "mean_curve", "shared_legend", "style_of"]
 
 
-PANELS = (
-    Panel("stationarity", "stationarity", log=True),
-    Panel("train_loss", "training loss"),
-    Panel("test_accuracy", "test accuracy"),
-    Panel("density_y", "share of nonzeros"),
-)
-AXES = (
-    Panel("iteration", "iterations"),
-    Panel("gradients", "gradients an agent"),
-    Panel("bytes_sent", "MB sent, all edges", scale=1e6),
-    Panel("seconds", "seconds of computing"),
-)
-SPARE = ("#c01722", "#1f5fb4", "#2c8c2c", "#7d4fb3", "#d9a900", "#17becf")
+SPARE_COLORS = ("#c01722", "#1f5fb4", "#2c8c2c", "#7d4fb3", "#d9a900", "#17becf")
 
 
 def style_of(label: str, labels: Sequence[str] = ()) -> dict[str, Any]:
     """A color and a line that a method keeps in all figures.
 
-    Labels of a user's own share spare colors, in the order of `labels`, dash-dotted.
+    Labels that are no method's name take spare colors in the order of `labels`, and
+    dash-dotted lines.
     """
     if label in ALGORITHMS:
         method = ALGORITHMS[label]
@@ -56,10 +34,10 @@ def style_of(label: str, labels: Sequence[str] = ()) -> dict[str, Any]:
         return {"color": method.color, "lw": width, "ls": line, "zorder": top}
     own = [name for name in labels if name not in ALGORITHMS]
     place = own.index(label) if label in own else 0
-    return {"color": SPARE[place % len(SPARE)], "lw": 1.4, "ls": "-."}
+    return {"color": SPARE_COLORS[place % len(SPARE_COLORS)], "lw": 1.4, "ls": "-."}
 
 
-def averaged(runs: Sequence[Run], column: str, against: str) -> pd.DataFrame:
+def mean_curve(runs: Sequence[FinishedRun], column: str, against: str) -> pd.DataFrame:
     """Mean, least and largest value over seeds at the iterations that all have."""
     histories = [
         run.history.set_index("iteration", drop=False)
@@ -82,7 +60,7 @@ def averaged(runs: Sequence[Run], column: str, against: str) -> pd.DataFrame:
 
 def draw(
     axis: Axes,
-    runs: Sequence[Run],
+    runs: Sequence[FinishedRun],
     panel: Panel,
     against: Panel,
     *,
@@ -94,7 +72,7 @@ def draw(
     seen: list[float] = []
     for label in labels:
         mine = [run for run in runs if run.label == label and run.is_good]
-        curve = averaged(mine, panel.column, against.column)
+        curve = mean_curve(mine, panel.column, against.column)
         if curve.empty or (curve["x"].max() == 0):  # a server sends nothing over edges
             continue
         style = (styles or {}).get(label) or style_of(label, labels)
@@ -109,7 +87,7 @@ def draw(
 
 
 def draw_grid(
-    runs: Sequence[Run],
+    runs: Sequence[FinishedRun],
     file: Path,
     title: str = "",
     panels: Sequence[Panel] = PANELS,

@@ -1,4 +1,4 @@
-"""Pictures of runs and topologies; read from files and graphs, never from memory."""
+"""Pictures of single runs, read from their folders, and of topologies."""
 
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,8 @@ from matplotlib.figure import Figure
 
 from proxmesh.errors import InputError
 from proxmesh.graphs import Graph
+from proxmesh.report.panels import PANELS, Panel
+from proxmesh.solver.folder import RunFolder
 
 __all__ = ["draw_graph", "draw_run"]
 
@@ -20,19 +22,13 @@ LABELED_UP_TO = 64  # agents; above, numbers would hide the picture
 
 
 def draw_run(folder: Path, title: str = "") -> Path:
-    """Draw stationarity, training loss and test accuracy of a run folder."""
-    history = pd.read_csv(folder / "history.csv")
-    panels = [
-        ("stationarity", "stationarity", True),
-        ("train_loss", "training loss", False),
-        ("test_accuracy", "test accuracy", False),
-        ("density_y", "share of nonzeros", False),
-    ]
-    panels = [panel for panel in panels if panel[0] in history]
+    """Draw stationarity, loss, accuracy and sparsity of a run folder to curves.png."""
+    history = RunFolder(folder).history()
+    panels = [panel for panel in PANELS if panel.column in history]
     figure = Figure(figsize=(3.4 * max(1, len(panels)), 2.9), layout="constrained")
     axes = figure.subplots(1, max(1, len(panels)), squeeze=False)[0]
-    for axis, (column, label, log) in zip(axes, panels, strict=False):
-        _curve(axis, history, column, label, log)
+    for axis, panel in zip(axes, panels, strict=False):
+        _curve(axis, history, panel)
     if "stationarity" in history:
         axes[0].plot(
             history["iteration"], history["consensus"], color=GRAY, lw=1, ls="--"
@@ -93,15 +89,13 @@ def draw_graph(graph: Graph, file: Path) -> Path:
     return file
 
 
-def _curve(
-    axis: Axes, history: pd.DataFrame, column: str, label: str, log: bool
-) -> None:
-    axis.plot(history["iteration"], history[column], color=BLUE, lw=1.6)
-    if log:
+def _curve(axis: Axes, history: pd.DataFrame, panel: Panel) -> None:
+    axis.plot(history["iteration"], history[panel.column], color=BLUE, lw=1.6)
+    if panel.log:
         axis.set_yscale("log")
-    _zoom(axis, history[column].iloc[1:], log)
-    axis.set_xlabel("iteration")
-    axis.set_ylabel(label)
+    _zoom(axis, history[panel.column].iloc[1:], panel.log)
+    axis.set_xlabel("iterations")
+    axis.set_ylabel(panel.label)
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(alpha=0.25, lw=0.6)
 

@@ -14,7 +14,7 @@ from proxmesh.runs.config import flattened, task_of
 from proxmesh.solver.folder import RunFolder
 from proxmesh.solver.outcome import Outcome
 
-__all__ = ["Run", "collect", "read_runs", "require_one_task"]
+__all__ = ["FinishedRun", "collect", "read_runs", "require_one_task"]
 
 GOOD = (Outcome.FINISHED, Outcome.TARGET_REACHED)
 FAILED = "failed"
@@ -22,7 +22,7 @@ FAILED = "failed"
 
 @final
 @dataclass(frozen=True, slots=True)
-class Run:
+class FinishedRun:
     """One run that came to an end, good or bad."""
 
     label: str
@@ -47,13 +47,18 @@ class Run:
         return f"{self.outcome}: {self.message}".rstrip(".")
 
 
-def read_runs(folders: Iterable[Path]) -> list[Run]:
-    """Read the runs in exactly these folders; those without an end are left out."""
-    found = [_read(folder) for folder in folders]
-    return [run for run in found if run is not None]
+def read_runs(folders: Iterable[Path], labels: Sequence[str] = ()) -> list[FinishedRun]:
+    """Read the runs in exactly these folders; those without an end are left out.
+
+    With `labels` they come in the order of these, and of their seeds.
+    """
+    found = [run for folder in folders if (run := _read(folder)) is not None]
+    if not labels:
+        return found
+    return sorted(found, key=lambda run: (labels.index(run.label), run.seed))
 
 
-def collect(folders: Iterable[Path]) -> list[Run]:
+def collect(folders: Iterable[Path]) -> list[FinishedRun]:
     """Read every run in and below these folders, each once.
 
     Runs of one method that are not seeds of one setting (other constants, other
@@ -62,40 +67,39 @@ def collect(folders: Iterable[Path]) -> list[Run]:
     places: dict[Path, Path] = {}
     for top in folders:
         if not top.is_dir():
-            raise InputError(f"`{top}` is no folder. Give folders of runs.")
+            raise InputError(f"`{top}` is not a folder. Give folders of runs.")
         found = [folder.path for folder in RunFolder.below(top)]
         inside = sorted(found, key=_in_order)
         if not read_runs(inside):
             raise InputError(f"folder `{top}` holds no run that has ended.")
         places |= {folder.resolve(): top for folder in inside}
     runs = read_runs(places)
-    mixed = {run.label for run in runs if not _is_one_setting(runs, run.label)}
+    ambiguous = {run.label for run in runs if not _is_one_setting(runs, run.label)}
     return [
         dataclasses.replace(run, label=f"{run.label} ({_where(run, places)})")
-        if run.label in mixed
+        if run.label in ambiguous
         else run
         for run in runs
     ]
 
 
-def require_one_task(runs: list[Run]) -> None:
+def require_one_task(runs: Sequence[FinishedRun]) -> None:
     """Refuse to compare runs of different tasks, and say what differs."""
     configured = [run for run in runs if run.config]
-    first = configured[0] if configured else None
     for run in configured[1:]:
-        assert first is not None
+        first = configured[0]
         here, there = task_of(first.config), task_of(run.config)
         for key in sorted({*here, *there}):
             if here.get(key) != there.get(key):
                 raise InputError(
                     f"`{first.folder}` and `{run.folder}` are runs of different tasks: "
-                    f"`{key}` is {here.get(key)!r} there and {there.get(key)!r} here. "
-                    "Compare runs of one task."
+                    f"`{key}` is {here.get(key)!r} in the first and "
+                    f"{there.get(key)!r} in the second. Compare runs of one task."
                 )
 
 
-def _is_one_setting(runs: Sequence[Run], label: str) -> bool:
-    """Whether the runs of a label differ in nothing but their seed."""
+def _is_one_setting(runs: Sequence[FinishedRun], label: str) -> bool:
+    """Whether the runs of a label differ only in their seed."""
     mine = [run for run in runs if run.label == label]
     settings = [_setting(run.config) for run in mine if run.config]
     seeds = [run.seed for run in mine]
@@ -114,7 +118,7 @@ def _setting(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _where(run: Run, places: Mapping[Path, Path]) -> str:
+def _where(run: FinishedRun, places: Mapping[Path, Path]) -> str:
     """The shortest name that tells a run's folder from the others."""
     top = places[run.folder]
     folder = run.folder.parent if run.folder.name.startswith("seed-") else run.folder
@@ -123,11 +127,11 @@ def _where(run: Run, places: Mapping[Path, Path]) -> str:
     return str(Path(top.name) / folder.relative_to(top.resolve()))
 
 
-def _read(folder: Path) -> Run | None:
+def _read(folder: Path) -> FinishedRun | None:
     files = RunFolder(folder)
     if files.is_whole():
         config, summary = files.config(), files.summary()
-        return Run(
+        return FinishedRun(
             label=_label(folder, config),
             seed=config["seed"],
             folder=folder,
@@ -140,7 +144,7 @@ def _read(folder: Path) -> Run | None:
     if failure is None:
         return None
     seed = re.search(r"\d+$", folder.name)
-    return Run(
+    return FinishedRun(
         label=_label(folder, {}),
         seed=int(seed.group()) if seed else 0,
         folder=folder,
@@ -159,7 +163,7 @@ def _label(folder: Path, config: Mapping[str, Any]) -> str:
     return name
 
 
-def _in_order(file: Path) -> tuple[Any, ...]:
+def _in_order(file: Path) -> tuple[tuple[bool, int | str], ...]:
     """Sort seed-10 after seed-9."""
     parts = re.split(r"(\d+)", str(file))
     return tuple(

@@ -7,7 +7,7 @@ from typing import Any, final
 import pandas as pd
 
 from proxmesh.metrics import HIGHER_IS_BETTER
-from proxmesh.report.runs import Run
+from proxmesh.report.runs import FinishedRun
 
 __all__ = [
     "Cell",
@@ -46,8 +46,8 @@ class Cell:
     best: bool = False
 
 
-def last_rows(runs: Sequence[Run]) -> pd.DataFrame:
-    """One row a run: label, seed, outcome, message and its last numbers."""
+def last_rows(runs: Sequence[FinishedRun]) -> pd.DataFrame:
+    """One row per run: label, seed, outcome, message and its last numbers."""
     rows = []
     for run in runs:
         last: dict[Any, Any] = {}
@@ -58,7 +58,7 @@ def last_rows(runs: Sequence[Run]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def summarized(runs: Sequence[Run]) -> pd.DataFrame:
+def summarized(runs: Sequence[FinishedRun]) -> pd.DataFrame:
     """Mean and standard deviation of the good runs of each label, columns in pairs.
 
     With one seed the deviation is blank. The order of labels is that of the runs.
@@ -74,7 +74,7 @@ def summarized(runs: Sequence[Run]) -> pd.DataFrame:
 
 
 def cells(
-    runs: Sequence[Run], without: Sequence[str] = ()
+    runs: Sequence[FinishedRun], without: Sequence[str] = ()
 ) -> tuple[list[str], list[list[Cell]]]:
     """The table for people: titles, and a row of cells for each label."""
     table = summarized(runs)
@@ -94,7 +94,7 @@ def cells(
     return titles, rows
 
 
-def as_markdown(runs: Sequence[Run], without: Sequence[str] = ()) -> str:
+def as_markdown(runs: Sequence[FinishedRun], without: Sequence[str] = ()) -> str:
     """The table in Markdown."""
     titles, rows = cells(runs, without)
     return markdown(
@@ -108,7 +108,7 @@ def markdown(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def as_latex(runs: Sequence[Run]) -> str:
+def as_latex(runs: Sequence[FinishedRun]) -> str:
     """The table in LaTeX, for booktabs."""
     titles, rows = cells(runs)
     shape = "l" + "r" * (len(titles) - 2) + "l"
@@ -155,7 +155,7 @@ def _form(column: str, mean: float) -> Callable[[float], str]:
     return lambda value: f"{value:.4f}"
 
 
-def ends_of(runs: Sequence[Run]) -> str:
+def ends_of(runs: Sequence[FinishedRun]) -> str:
     """How many seeds count, and why the others do not."""
     good = sum(run.is_good for run in runs)
     bad = [run.end for run in runs if not run.is_good]

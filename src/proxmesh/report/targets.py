@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from proxmesh.metrics import HIGHER_IS_BETTER
-from proxmesh.report.runs import Run
+from proxmesh.report.runs import FinishedRun
 
 __all__ = ["first_reached", "fitted_slope", "running_best", "spent"]
 
@@ -31,7 +31,7 @@ def first_reached(
 
 
 def spent(
-    runs: Sequence[Run], column: str, target: float, what: str
+    runs: Sequence[FinishedRun], column: str, target: float, what: str
 ) -> tuple[float, int]:
     """Median of what the runs had spent when they reached a target, and how many did.
 

@@ -1,4 +1,4 @@
-"""The picture of what the monitor `theory` saw; read from theory.csv."""
+"""The picture of what the monitor `theory` saw, read from a run folder."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,7 +7,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from proxmesh.errors import InputError
 from proxmesh.report.figures import BLUE, GRAY, ORANGE
+from proxmesh.solver.folder import RunFolder
 
 __all__ = ["draw_theory"]
 
@@ -15,7 +17,7 @@ GREEN = "#3a8f4d"
 Curves = Mapping[str, tuple[str, str, str]]
 """Label, color and line style of each column."""
 
-PANELS: Mapping[str, Curves] = {
+INEQUALITIES: Mapping[str, Curves] = {
     "Lemma 2: error of the gradient estimate": {
         "lemma2_left": (r"E $|\mathcal{E}|^2$, resampled", BLUE, "-"),
         "lemma2_right": ("its bound", ORANGE, "--"),
@@ -26,7 +28,7 @@ PANELS: Mapping[str, Curves] = {
         "residual": (r"$|r|^2$", ORANGE, "-"),
         "kkt": (r"dist$^2(0, \partial \mathcal{L})$", GREEN, "-"),
     },
-    "Lemma 1's step: is the left below the right?": {
+    r"Lemma 1's step: is $|\Delta\lambda|^2$ below $|A^T \Delta\lambda|^2$?": {
         "dual_change": (r"$|\Delta\lambda|^2$", BLUE, "-"),
         "seen_by_A": (r"$|A^T \Delta\lambda|^2$", ORANGE, "--"),
     },
@@ -49,11 +51,15 @@ PANELS: Mapping[str, Curves] = {
 
 
 def draw_theory(folder: Path, title: str = "") -> Path:
-    """Draw theory.csv of a run folder to theory.png."""
-    seen = pd.read_csv(folder / "theory.csv")
+    """Draw what the monitor saw in the run of a folder to theory.png."""
+    seen = RunFolder(folder).theory()
+    if seen is None:
+        raise InputError(
+            f"folder `{folder}` has no theory.csv. Run it with `--monitor theory`."
+        )
     figure = Figure(figsize=(11, 6), layout="constrained")
     axes = figure.subplots(2, 3).ravel()
-    for axis, (name, curves) in zip(axes, PANELS.items(), strict=True):
+    for axis, (name, curves) in zip(axes, INEQUALITIES.items(), strict=True):
         _panel(axis, seen, name, curves)
     if title:
         figure.suptitle(title, fontsize=10)
@@ -73,7 +79,7 @@ def _panel(axis: Axes, seen: pd.DataFrame, name: str, curves: Curves) -> None:
     low, high = axis.get_ylim()
     axis.set_ylim(low, high * (high / low) ** 0.4)  # room for the legend
     axis.set_title(name, fontsize=9)
-    axis.set_xlabel("iteration", fontsize=8)
+    axis.set_xlabel("iterations", fontsize=8)
     axis.tick_params(labelsize=8)
     axis.legend(frameon=False, fontsize=8)
     axis.spines[["top", "right"]].set_visible(False)

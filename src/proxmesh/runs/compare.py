@@ -16,13 +16,15 @@ from proxmesh.runs.config import (
     Config,
     flattened,
 )
-from proxmesh.runs.pool import Errand
+from proxmesh.runs.pool import PlannedRun
 from proxmesh.runs.presets import Parameters
 from proxmesh.solver.costs import Costs
 from proxmesh.solver.folder import RunFolder, without_empty
+from proxmesh.types import Algorithm
 
 __all__ = [
     "Plan",
+    "built_method",
     "planned",
     "require_same",
     "run_config",
@@ -36,14 +38,14 @@ __all__ = [
 class Plan:
     """Runs to make, and those that the folder holds already."""
 
-    todo: list[Errand]
-    done: list[Errand]
-    redone: list[Errand]  # half-written ones among those to do
+    todo: list[PlannedRun]
+    done: list[PlannedRun]
+    incomplete: list[PlannedRun]  # those to do that were begun before
 
     @property
     def folders(self) -> list[Path]:
         """The folder of every run, made or not."""
-        return [errand.folder for errand in (*self.done, *self.todo)]
+        return [run.folder for run in (*self.done, *self.todo)]
 
 
 def planned(
@@ -60,38 +62,55 @@ def planned(
     """List every run of a complete config's task; refuse a folder of other ones.
 
     With `gradients`, a method makes as many steps as that many sample gradients of
-    each agent pay for, and is looked at as many times as the others. Whether to
+    each agent pay for, and is evaluated as many times as the others. Whether to
     compile is decided for each method, if `compile` leaves that open.
     """
-    errands = []
+    runs = []
     for label in labels:
         section = parameters.section(label)
-        run: dict[str, Any] = {"compile": compile}
+        algorithm = built_method(section)
+        changes: dict[str, Any] = {"compile": compile}
         if gradients is not None:
-            algorithm = build_algorithm(_config(task, section, 0))
             batch = task["run"]["batch"]
             steps = steps_within(gradients, algorithm, batch, shard_size)
-            looks = task["run"]["steps"] / task["run"]["eval_every"]
-            run |= {"steps": steps, "eval_every": max(1, round(steps / looks))}
+            evaluations = task["run"]["steps"] / task["run"]["eval_every"]
+            every = max(1, round(steps / evaluations))
+            changes |= {"steps": steps, "eval_every": every}
         for seed in seeds:
-            config = run_config(task, section, seed, **run)
+            config = run_config(task, section, algorithm, seed, **changes)
             folder = out / label / f"seed-{seed}"
-            errands.append(Errand(f"{label} seed {seed}", config, folder))
-    done = [e for e in errands if RunFolder(e.folder).is_whole()]
-    for errand in done:
-        require_same(errand)
-    todo = [e for e in errands if e not in done]
-    redone = [e for e in todo if RunFolder(e.folder).is_begun()]
-    return Plan(todo, done, redone)
+            runs.append(PlannedRun(f"{label} seed {seed}", config, folder))
+    done = [run for run in runs if RunFolder(run.folder).is_whole()]
+    for run in done:
+        require_same(run)
+    todo = [run for run in runs if run not in done]
+    incomplete = [run for run in todo if RunFolder(run.folder).is_begun()]
+    return Plan(todo, done, incomplete)
+
+
+def built_method(section: Mapping[str, Any]) -> Algorithm[Any]:
+    """Build the method of a section `algorithm` of a config."""
+    algorithm: Algorithm[Any] = build_algorithm(
+        Config.model_validate({"algorithm": section})
+    )
+    return algorithm
 
 
 def run_config(
-    task: Mapping[str, Any], section: Mapping[str, Any], seed: int, **run: Any
+    task: Mapping[str, Any],
+    section: Mapping[str, Any],
+    algorithm: Algorithm[Any],
+    seed: int,
+    **run: Any,
 ) -> dict[str, Any]:
-    """Return the complete config of one run: this method and seed on the task."""
-    config = _config(task, section, seed, **run)
-    tree = config.tree()
-    tree["algorithm"] |= dataclasses.asdict(build_algorithm(config))
+    """Return the complete config of one run: this method and seed on the task.
+
+    `algorithm` is what `built_method` makes of the section; its constants are all
+    written down. Keywords replace values of the section `run`.
+    """
+    changed = {"seed": seed, "algorithm": section, "run": {**task["run"], **run}}
+    tree = Config.model_validate({**task, **changed}).tree()
+    tree["algorithm"] |= dataclasses.asdict(algorithm)  # type: ignore[call-overload]
     return without_empty(tree)
 
 
@@ -103,7 +122,7 @@ def single_threaded(config: Config) -> Config:
 
 
 def steps_within(
-    gradients: int, algorithm: Any, batch_size: int, shard_size: float
+    gradients: int, algorithm: Algorithm[Any], batch_size: int, shard_size: float
 ) -> int:
     """Steps that an agent can make with this many sample gradients, init included."""
     costs = Costs(algorithm, batch_size, shard_size, vector_bytes=0)
@@ -122,24 +141,16 @@ def steps_within(
     return k
 
 
-def require_same(errand: Errand) -> None:
+def require_same(run: PlannedRun) -> None:
     """Refuse a folder whose run is not the one that was asked for."""
-    there = flattened(RunFolder(errand.folder).config())
-    asked = flattened(tomllib.loads(tomli_w.dumps(errand.config)))
+    there = flattened(RunFolder(run.folder).config())
+    asked = flattened(tomllib.loads(tomli_w.dumps(run.config)))
     found = {f"algorithm.{name}" for name in there.get("run.automatic", ())}
     ignored = {*HOW_IT_IS_COMPUTED, "run.automatic", *(found - set(asked))}
     for key in sorted({*there, *asked} - ignored):
         if there.get(key) != asked.get(key):
             raise InputError(
-                f"folder `{errand.folder}` holds another run: its `{key}` is "
-                f"{there.get(key)!r}, asked for is {asked.get(key)!r}. Choose another "
-                "folder, or remove that one."
+                f"folder `{run.folder}` holds another run: its `{key}` is "
+                f"{there.get(key)!r}, but {asked.get(key)!r} was asked for. Choose "
+                "another folder, or remove that one."
             )
-
-
-def _config(
-    task: Mapping[str, Any], section: Mapping[str, Any], seed: int, **run: Any
-) -> Config:
-    return Config.model_validate(
-        {**task, "seed": seed, "algorithm": section, "run": {**task["run"], **run}}
-    )

@@ -20,7 +20,7 @@ from proxmesh.runs.build import build
 from proxmesh.runs.config import Config
 from proxmesh.solver.folder import RunFolder
 
-__all__ = ["Crew", "Ended", "Errand", "Message", "Noted", "Progressed"]
+__all__ = ["Ended", "Message", "Noted", "PlannedRun", "Pool", "Progressed"]
 
 SECONDS_BETWEEN_REPORTS = 0.2
 PRELOADED = ["proxmesh.runs.build"]
@@ -28,8 +28,8 @@ PRELOADED = ["proxmesh.runs.build"]
 
 @final
 @dataclass(frozen=True, slots=True)
-class Errand:
-    """One run to make: its config, and the folder that it writes."""
+class PlannedRun:
+    """One run to make: its complete config, and the folder that it writes."""
 
     name: str  # for people
     config: Mapping[str, Any]  # as in config.toml
@@ -41,7 +41,7 @@ class Errand:
 class Progressed:
     """A run is at iteration k."""
 
-    errand: Errand
+    run: PlannedRun
     k: int
     row: Mapping[str, float] | None = None  # the last row of its history, when new
 
@@ -51,7 +51,7 @@ class Progressed:
 class Noted:
     """A run had something to say that stops nothing."""
 
-    errand: Errand
+    run: PlannedRun
     text: str
 
 
@@ -60,7 +60,7 @@ class Noted:
 class Ended:
     """A run is over; `outcome` is that of its result, or `failed`."""
 
-    errand: Errand
+    run: PlannedRun
     outcome: str
     message: str
     final: Mapping[str, float] = field(default_factory=dict)
@@ -70,8 +70,8 @@ Message: TypeAlias = Progressed | Noted | Ended
 
 
 @final
-class Crew:
-    """Makes runs in at most `size` processes at a time and tells how they go.
+class Pool:
+    """Makes runs, at most `size` at a time, and tells how they go.
 
     A run that raises, or whose process is killed, ends as `failed` with its reason and
     leaves the others alone. Leaving the `with` block stops whatever is still running.
@@ -79,8 +79,8 @@ class Crew:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._waiting: deque[Errand] = deque()
-        self._working: dict[Connection, tuple[Errand, BaseProcess]] = {}
+        self._waiting: deque[PlannedRun] = deque()
+        self._working: dict[Connection, tuple[PlannedRun, BaseProcess]] = {}
         # Forked from a server that has imported torch once: a run starts in no time,
         # and inherits neither threads nor state of this process.
         methods = multiprocessing.get_all_start_methods()
@@ -88,10 +88,10 @@ class Crew:
         self._context: Any = multiprocessing.get_context(way)
         if way == "forkserver":
             self._context.set_forkserver_preload(PRELOADED)
-            with _deaf_to_interrupts():  # inherited: Ctrl-C must not hit its imports
+            with _ignoring_interrupts():  # inherited: Ctrl-C must not hit its imports
                 forkserver.ensure_running()
 
-    def __enter__(self) -> "Crew":
+    def __enter__(self) -> "Pool":
         return self
 
     def __exit__(
@@ -105,9 +105,9 @@ class Crew:
         for _, process in self._working.values():
             process.join()
 
-    def submit(self, errand: Errand) -> None:
+    def submit(self, run: PlannedRun) -> None:
         """Add a run; it starts as soon as a process is free."""
-        self._waiting.append(errand)
+        self._waiting.append(run)
 
     def messages(self) -> Iterator[Message]:
         """Yield what the runs report until all are over; more may be submitted."""
@@ -118,35 +118,35 @@ class Crew:
                 assert isinstance(ready, Connection)
                 yield self._received(ready)
 
-    def _start(self, errand: Errand) -> None:
+    def _start(self, run: PlannedRun) -> None:
         receiver, sender = self._context.Pipe(duplex=False)
         process = self._context.Process(
-            target=_work, args=(errand, sender), daemon=True
+            target=_run_in_process, args=(run, sender), daemon=True
         )
         process.start()
         sender.close()  # ours: so that the end of the process ends the pipe
-        self._working[receiver] = errand, process
+        self._working[receiver] = run, process
 
     def _received(self, receiver: Connection) -> Message:
-        errand, process = self._working[receiver]
+        run, process = self._working[receiver]
         message: Message
         try:
             message = receiver.recv()
         except EOFError:
             process.join()
-            message = Ended(errand, "failed", _death(process.exitcode))
+            message = Ended(run, "failed", _how_it_ended(process.exitcode))
         if isinstance(message, Ended):
             del self._working[receiver]
             receiver.close()
             process.join()
             if message.outcome == "failed":
                 with contextlib.suppress(OSError):
-                    RunFolder(errand.folder).write_failure(message.message)
+                    RunFolder(run.folder).write_failure(message.message)
         return message
 
 
 @contextlib.contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
+def _ignoring_interrupts() -> Iterator[None]:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
@@ -154,38 +154,37 @@ def _deaf_to_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _work(errand: Errand, sender: Connection) -> None:
-    """The life of one process: build, run, report."""
+def _run_in_process(run: PlannedRun, sender: Connection) -> None:
+    """What a process does: build, run, report."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
     warnings.showwarning = lambda text, category, *_, **__: (
-        sender.send(Noted(errand, str(text))) if category is Notice else None
+        sender.send(Noted(run, str(text))) if category is Notice else None
     )
     warnings.simplefilter("always", Notice)
     try:
-        ended = _made(errand, sender)
+        ended = _carried_out(run, sender)
     except BrokenPipeError:  # the parent is gone: nobody waits for this run
         return
     except InputError as error:
-        ended = Ended(errand, "failed", str(error))
+        ended = Ended(run, "failed", str(error))
     except Exception as error:  # whatever a run dies of is its own end only
         reason = (str(error).strip() or "no message").splitlines()[0]
-        ended = Ended(errand, "failed", f"{type(error).__name__}: {reason}")
+        ended = Ended(run, "failed", f"{type(error).__name__}: {reason}")
     with contextlib.suppress(BrokenPipeError):
         sender.send(ended)
 
 
-def _made(errand: Errand, sender: Connection) -> Ended:
-    built = build(Config.model_validate(errand.config))
-    run = built.prepare(errand.folder, force=True)
-    result = run.go(_Reporter(errand, sender))
-    return Ended(errand, str(result.outcome), result.message, result.final)
+def _carried_out(run: PlannedRun, sender: Connection) -> Ended:
+    prepared = build(Config.model_validate(run.config)).prepare(run.folder, force=True)
+    result = prepared.go(_Reporter(run, sender))
+    return Ended(run, str(result.outcome), result.message, result.final)
 
 
 class _Reporter:
     """Sends progress through the pipe, a few times a second."""
 
-    def __init__(self, errand: Errand, sender: Connection) -> None:
-        self._errand, self._sender = errand, sender
+    def __init__(self, run: PlannedRun, sender: Connection) -> None:
+        self._run, self._sender = run, sender
         self._next = 0.0
 
     def on_compile(self, seconds: float) -> None:
@@ -197,14 +196,14 @@ class _Reporter:
         now = time.monotonic()
         if now >= self._next:
             self._next = now + SECONDS_BETWEEN_REPORTS
-            self._sender.send(Progressed(self._errand, k))
+            self._sender.send(Progressed(self._run, k))
 
     def on_row(self, row: Mapping[str, float]) -> None:
         """Tell the new numbers."""
-        self._sender.send(Progressed(self._errand, int(row["iteration"]), dict(row)))
+        self._sender.send(Progressed(self._run, int(row["iteration"]), dict(row)))
 
 
-def _death(code: int | None) -> str:
+def _how_it_ended(code: int | None) -> str:
     if code is not None and code < 0:
         name = signal.Signals(-code).name
         hint = " (out of memory?)" if name == "SIGKILL" else ""

@@ -1,4 +1,4 @@
-"""What a search may change: ranges, multiples and choices for every method."""
+"""What a search may change: ranges, multiples and choices for each method."""
 
 import dataclasses
 import math
@@ -26,18 +26,15 @@ from proxmesh.schedules import Power
 
 __all__ = ["Choice", "Range", "Space", "load_spaces"]
 
+EXACT_KEYS = ConfigDict(extra="forbid", frozen=True)
 DIGITS = 3  # of a value that is tried, so that the one written down is the one run
 
 
-class Closed(BaseModel):
-    """An entry of a space: these keys, of these types."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
 @final
-class Range(Closed):
+class Range(BaseModel):
     """Numbers from low to high; with `times`, multiples of another hyperparameter."""
+
+    model_config = EXACT_KEYS
 
     low: FiniteFloat
     high: FiniteFloat
@@ -64,13 +61,15 @@ class Range(Closed):
 
 
 @final
-class Choice(Closed):
+class Choice(BaseModel):
     """One of a list."""
+
+    model_config = EXACT_KEYS
 
     choices: Annotated[list[Any], Field(min_length=1)]
 
 
-Entry: TypeAlias = Range | Choice
+Dimension: TypeAlias = Range | Choice
 
 
 @final
@@ -79,15 +78,15 @@ class Space:
     """The hyperparameters of one method that a search may change."""
 
     label: str
-    entries: Mapping[str, Entry]
+    dimensions: Mapping[str, Dimension]
 
     def options(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Turn a point of the search into options of the method."""
         values: dict[str, Any] = {}
-        for name, entry in self.entries.items():
+        for name, dimension in self.dimensions.items():
             value = point[name]
-            if isinstance(entry, Range):
-                times = 1.0 if entry.times is None else values[entry.times]
+            if isinstance(dimension, Range):
+                times = 1.0 if dimension.times is None else values[dimension.times]
                 value = float(f"{value * times:.{DIGITS}g}")
             values[name] = value
         tree: dict[str, Any] = {}
@@ -97,15 +96,15 @@ class Space:
 
     def point(self, algorithm: Any) -> dict[str, Any] | None:
         """Return the point of a method's own values; None if they lie outside."""
-        values = {name: _field(algorithm, name) for name in self.entries}
+        values = {name: _field(algorithm, name) for name in self.dimensions}
         point: dict[str, Any] = {}
-        for name, entry in self.entries.items():
+        for name, dimension in self.dimensions.items():
             value = values[name]
-            if isinstance(entry, Choice):
-                inside = value in entry.choices
+            if isinstance(dimension, Choice):
+                inside = value in dimension.choices
             elif isinstance(value, int | float):
-                value /= 1.0 if entry.times is None else values[entry.times]
-                inside = entry.low <= value <= entry.high
+                value /= 1.0 if dimension.times is None else values[dimension.times]
+                inside = dimension.low <= value <= dimension.high
             else:  # a schedule, or None, where the space has numbers
                 inside = False
             if not inside:
@@ -115,15 +114,15 @@ class Space:
 
     def grid(self, trials: int) -> list[dict[str, Any]]:
         """Return the points of a grid as fine as that many trials pay for."""
-        fixed = [e for e in self.entries.values() if isinstance(e, Choice)]
-        ranges = len(self.entries) - len(fixed)
+        fixed = [e for e in self.dimensions.values() if isinstance(e, Choice)]
+        ranges = len(self.dimensions) - len(fixed)
         left = trials / math.prod(len(e.choices) for e in fixed)
         points = max(1, int(left ** (1 / ranges) + 1e-9)) if ranges else 1
         axes = [
-            entry.choices if isinstance(entry, Choice) else entry.spread(points)
-            for entry in self.entries.values()
+            d.choices if isinstance(d, Choice) else d.spread(points)
+            for d in self.dimensions.values()
         ]
-        every = [dict(zip(self.entries, p, strict=True)) for p in product(*axes)]
+        every = [dict(zip(self.dimensions, p, strict=True)) for p in product(*axes)]
         if len(every) <= trials:
             return every
         return [every[i * len(every) // trials] for i in range(trials)]  # spread out
@@ -155,10 +154,13 @@ def _parsed(text: str, source: str) -> dict[str, Any]:
 
 
 def _space(label: str, entries: Mapping[str, Any]) -> Space:
-    space = Space(label, {name: _entry(label, name, e) for name, e in entries.items()})
+    space = Space(
+        label,
+        {name: _dimension(label, name, entry) for name, entry in entries.items()},
+    )
     before: list[str] = []
-    for name, entry in space.entries.items():
-        times = entry.times if isinstance(entry, Range) else None
+    for name, dimension in space.dimensions.items():
+        times = dimension.times if isinstance(dimension, Range) else None
         if times is not None and times not in before:
             raise InputError(
                 f"space of `{label}`: `{name}` is a multiple of `{times}`, which is "
@@ -168,14 +170,14 @@ def _space(label: str, entries: Mapping[str, Any]) -> Space:
     return space
 
 
-def _entry(label: str, name: str, entry: Any) -> Entry:
+def _dimension(label: str, name: str, entry: Any) -> Dimension:
     who = f"space of `{label}`: `{name}`"
     try:
-        return TypeAdapter(Entry).validate_python(entry, strict=True)
+        return TypeAdapter(Dimension).validate_python(entry, strict=True)
     except ValidationError as error:
         raise InputError(
             f"{who} must be {{ low, high }}, numbers with low below high and positive "
-            "on a logarithmic scale, with `log` or `times` if need be, or "
+            "on a logarithmic scale, with `log` or `times` if needed, or "
             f"{{ choices = [...] }}, got {entry!r}."
         ) from error
 

@@ -3,10 +3,10 @@
 import datetime
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final, get_args
 
 import pandas as pd
 import tomli_w
@@ -14,19 +14,32 @@ import tomli_w
 from proxmesh import __version__
 from proxmesh.algorithms import ALGORITHMS
 from proxmesh.errors import InputError, unknown
-from proxmesh.runs.build import build_algorithm
 from proxmesh.runs.compare import (
+    built_method,
     require_same,
     run_config,
     steps_within,
 )
-from proxmesh.runs.config import Config, flattened, task_of
-from proxmesh.runs.pool import Errand
+from proxmesh.runs.config import flattened, task_of
+from proxmesh.runs.pool import Ended, PlannedRun
 from proxmesh.runs.spaces import Choice, Space
 from proxmesh.solver.folder import RunFolder
 from proxmesh.types import finds_constants
 
-__all__ = ["Budget", "Search", "searches", "trial_table", "write_parameters"]
+if TYPE_CHECKING:
+    import optuna
+
+__all__ = [
+    "Budget",
+    "Sampler",
+    "Search",
+    "Tuning",
+    "searches",
+    "trial_table",
+    "write_parameters",
+]
+
+Sampler: TypeAlias = Literal["tpe", "grid"]
 
 OBJECTIVES = ("stationarity", "norm", "objective", "train_loss", "test_loss")
 RANDOM_TRIALS = 6  # before TPE takes over; fixed, so that more trials extend a search
@@ -40,14 +53,23 @@ class Budget:
     trials: int
     gradients: int  # sample gradients of each agent in a trial
     objective: str = "stationarity"
-    sampler: Literal["tpe", "grid"] = "tpe"
+    sampler: Sampler = "tpe"
     seed: int = 0  # of the search, not of the runs
 
     def __post_init__(self) -> None:
-        if self.sampler not in {"tpe", "grid"}:
-            raise unknown("sampler", self.sampler, ["tpe", "grid"])
+        if self.sampler not in get_args(Sampler):
+            raise unknown("sampler", self.sampler, get_args(Sampler))
         if self.objective not in OBJECTIVES:
             raise unknown("objective", self.objective, OBJECTIVES)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A point of the space that is being tried."""
+
+    trial: "optuna.Trial | None"  # None for the method's automatic constants
+    options: dict[str, Any]
 
 
 @final
@@ -60,58 +82,61 @@ class Search:
     budget: Budget
     shard_size: float
     folder: Path
-    study: Any
+    study: "optuna.Study"
     size: int  # trials to make
     begins_with_defaults: bool
-    automatic: bool  # the defaults are found for each run, and no point of the space
+    automatic: bool  # the defaults are found in each run: no point of the space
     trials: list[dict[str, Any]] = field(default_factory=list)
-    _open: dict[str, tuple[Any, dict[str, Any]]] = field(default_factory=dict)
+    _open: dict[str, _Asked] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
         """The method."""
         return self.space.label
 
-    def next(self) -> Errand | None:
+    def next(self) -> PlannedRun | None:
         """The next trial that is not in the folder already; None when all are made."""
         while len(self.trials) < self.size:
-            trial = None if self._own_turn() else self._asked()
+            trial = None if self._is_automatic_next() else self._asked()
             options = self.space.options(trial.params) if trial else {}
             name, folder = f"{self.label} automatic", self.folder / "automatic"
             if trial is not None:
                 name = f"{self.label} trial {trial.number}"
                 folder = self.folder / f"trial-{trial.number:02d}"
             try:
-                errand = Errand(name, self._config(options), folder)
+                run = PlannedRun(name, self.config_of(options), folder)
             except InputError as error:  # values that the method refuses
-                bad: Any = {"outcome": "failed", "value": math.inf, "steps": 0}
-                self._note(trial, options, **bad, message=str(error))
+                self._note(
+                    _Asked(trial, options),
+                    outcome="failed",
+                    value=math.inf,
+                    steps=0,
+                    message=str(error),
+                )
                 continue
-            self._open[errand.name] = trial, options
+            self._open[run.name] = _Asked(trial, options)
             if not RunFolder(folder).is_whole():
-                return errand
-            require_same(errand)
+                return run
+            require_same(run)
             summary = RunFolder(folder).summary()
-            self.tell(errand, summary["outcome"], summary["final"], summary["message"])
+            self.tell(run, summary["outcome"], summary["final"], summary["message"])
         return None
 
     def tell(
-        self, errand: Errand, outcome: str, final: Mapping[str, float], message: str
+        self, run: PlannedRun, outcome: str, final: Mapping[str, float], message: str
     ) -> None:
         """Take note of how a trial ended."""
-        trial, options = self._open.pop(errand.name)
+        asked = self._open.pop(run.name)
         good = outcome in {"finished", "target reached"}
         value = final.get(self.budget.objective, math.inf) if good else math.inf
-        steps = errand.config["run"]["steps"]
-        self._note(
-            trial, options, outcome=outcome, value=value, steps=steps, message=message
-        )
+        steps = run.config["run"]["steps"]
+        self._note(asked, outcome=outcome, value=value, steps=steps, message=message)
 
     @property
     def best(self) -> tuple[dict[str, Any], float]:
         """The options that reached the least, and what they reached."""
-        searched = [t for t in self.study.trials if t.value is not None]
-        least = min((t.value for t in searched), default=math.inf)
+        searched = [t.value for t in self.study.trials if t.value is not None]
+        least = min(searched, default=math.inf)
         own = self.defaults if self.automatic else None
         if own is not None and own <= least:
             return {}, own  # no constant given: the automatic ones
@@ -122,9 +147,9 @@ class Search:
         """Whether a trial came to a number."""
         return math.isfinite(self.best[1])
 
-    def _own_turn(self) -> bool:
+    def _is_automatic_next(self) -> bool:
         """Whether the method's automatic constants are to be tried next."""
-        tried = any(trial is None for trial, _ in self._open.values())
+        tried = any(asked.trial is None for asked in self._open.values())
         return self.automatic and not self.trials and not tried
 
     @property
@@ -135,35 +160,29 @@ class Search:
         reached: float = self.trials[0][self.budget.objective]
         return reached
 
-    def _asked(self) -> Any:
+    def _asked(self) -> "optuna.Trial":
         trial = self.study.ask()
-        for name, entry in self.space.entries.items():
-            if isinstance(entry, Choice):
-                trial.suggest_categorical(name, entry.choices)
+        for name, dimension in self.space.dimensions.items():
+            if isinstance(dimension, Choice):
+                trial.suggest_categorical(name, dimension.choices)
             else:
-                trial.suggest_float(name, entry.low, entry.high, log=entry.log)
+                low, high = dimension.low, dimension.high
+                trial.suggest_float(name, low, high, log=dimension.log)
         return trial
 
-    def _config(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        section, seed = {"name": self.label, **options}, self.task["seed"]
-        config = run_config(self.task, section, seed)
-        algorithm = build_algorithm(Config.model_validate(config))
-        batch = self.task["run"]["batch"]
+    def config_of(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The config of a trial; refuse values that do not fit method or budget."""
+        section = {"name": self.label, **options}
+        algorithm, batch = built_method(section), self.task["run"]["batch"]
         steps = steps_within(self.budget.gradients, algorithm, batch, self.shard_size)
-        return run_config(
-            self.task, section, seed, steps=steps, eval_every=steps, kkt=False
-        )
+        changes = {"steps": steps, "eval_every": steps, "kkt": False}
+        seed = self.task["seed"]
+        return run_config(self.task, section, algorithm, seed, **changes)
 
     def _note(
-        self,
-        trial: Any,
-        options: Mapping[str, Any],
-        *,
-        outcome: str,
-        value: float,
-        steps: int,
-        message: str,
+        self, asked: _Asked, *, outcome: str, value: float, steps: int, message: str
     ) -> None:
+        trial = asked.trial
         if trial is not None:
             self.study.tell(trial, value)
         self.trials.append(
@@ -173,10 +192,45 @@ class Search:
                 "outcome": outcome,
                 "steps": steps,
                 self.budget.objective: value,
-                **flattened(options),
+                **flattened(asked.options),
                 "message": message,
             }
         )
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """The searches of several methods, whose trials run side by side."""
+
+    searches: Sequence[Search]
+
+    def first(self) -> list[PlannedRun]:
+        """The first trial of each method that is not in its folder already."""
+        return _without_none(search.next() for search in self.searches)
+
+    def after(self, ended: Ended) -> list[PlannedRun]:
+        """Take note of how a trial ended; return what is to be tried next."""
+        run = ended.run
+        search = next(s for s in self.searches if s.folder == run.folder.parent)
+        search.tell(run, ended.outcome, ended.final, ended.message)
+        return _without_none([search.next()])
+
+    @property
+    def remaining(self) -> int:
+        """How many trials are still to be made."""
+        return sum(search.size - len(search.trials) for search in self.searches)
+
+    def write(self, folder: Path, config: Mapping[str, Any], command: str) -> Path:
+        """Write trials.csv and params.toml; return the latter."""
+        trial_table(self.searches).to_csv(folder / "trials.csv", index=False)
+        file = folder / "params.toml"
+        write_parameters(file, self.searches, config, command)
+        return file
+
+
+def _without_none(runs: Iterable[PlannedRun | None]) -> list[PlannedRun]:
+    return [run for run in runs if run is not None]
 
 
 def searches(
@@ -195,17 +249,16 @@ def searches(
         if label not in ALGORITHMS:
             raise unknown("algorithm", label, ALGORITHMS)
         space = spaces.get(label)
-        if space is None or not space.entries:
+        if space is None or not space.dimensions:
             raise InputError(
-                f"the tuning space of `{label}` is empty. Give it a table "
+                f"the search space of `{label}` is empty. Give it a table "
                 f"[{label}] with `--space FILE`, or leave the method out."
             )
         sampler = optuna.samplers.TPESampler(
             seed=budget.seed, n_startup_trials=RANDOM_TRIALS
         )
         study = optuna.create_study(sampler=sampler)
-        config = run_config(task, {"name": label}, task["seed"])
-        method = build_algorithm(Config.model_validate(config))
+        method = built_method({"name": label})
         automatic = finds_constants(method) and bool(method.missing)
         own = None if automatic else space.point(method)
         points = [] if own is None else [own]
@@ -224,7 +277,7 @@ def searches(
             begins_with_defaults=automatic or own is not None,
             automatic=automatic,
         )
-        search._config(space.options(own or space.grid(1)[0]))  # wrong budgets now
+        search.config_of(space.options(own or space.grid(1)[0]))  # wrong budgets now
         found.append(search)
     return found
 
@@ -243,7 +296,7 @@ def write_parameters(
     if not made:
         raise InputError(
             f"every trial diverged or failed, see `{file.parent / 'trials.csv'}`. "
-            "Widen the space, or lower its steps."
+            "Widen the search space, or allow shorter steps in it."
         )
     tree = {
         "tuned": {
