@@ -19,6 +19,7 @@ from typing import Any
 
 ENGINES = ("mpi", "torch")
 WORKER = Path(__file__).with_name("worker.py")
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"  # the worker's slow link
 PYTHON = Path(sys.executable)
 MPIEXEC = PYTHON.with_name("mpiexec")
 MPI_FLAGS = ["--map-by", ":OVERSUBSCRIBE", "--mca", "mpi_yield_when_idle", "1"]
@@ -27,7 +28,9 @@ AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 # gone, so there its own exit code is all that can be known. Ranks of torch.distributed
 # are forked from a server that has imported torch once: most of a start is imports.
 FORKS: Any = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["proxmesh.runs.build", "sklearn.datasets"])
+FORKS.set_forkserver_preload(
+    ["proxmesh.runs.build", "sklearn.datasets", "torch.fx.experimental.proxy_tensor"]
+)
 MPI_RANK = 'R=$OMPI_COMM_WORLD_RANK; exec "$@" >"$0/$R.out" 2>"$0/$R.err"'
 
 
@@ -60,6 +63,9 @@ class Ranks:
             **clean_environment(),
             **AS_ROOT,
             "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join(
+                filter(None, [str(BENCHMARKS), os.environ.get("PYTHONPATH")])
+            ),
             "RANKS_TOKEN": self.token,
         }
         words = [str(word) for word in command]

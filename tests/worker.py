@@ -18,6 +18,7 @@ from zoo import ROUND, method
 
 import proxmesh as pm
 from proxmesh.algorithms import ALGORITHMS
+from proxmesh.cli import main
 
 AGENTS = 4
 SIZES = (30, 9, 60, 21)
@@ -31,16 +32,16 @@ def linear(features: int, outputs: int) -> nn.Module:
 
 @cache
 def problem(**options: Any) -> pm.LearningProblem:
-    """Logistic-like regression with a hidden layer on unequal shards, float64."""
+    """Classification with a hidden layer on unequal shards, float64."""
     torch.manual_seed(0)
-    data = pm.datasets.breast_cancer()
-    x, y = data.inputs.double(), data.targets
+    x = torch.randn(sum(SIZES) + 30, 30, dtype=torch.float64)
+    y = (x[:, :3].sum(1) > 0).long()
     starts = [0, *itertools.accumulate(SIZES)]
     return pm.LearningProblem(
         nn.Sequential(linear(30, 3), nn.Tanh(), linear(3, 2)),
         nn.functional.cross_entropy,
         [(x[a:b], y[a:b]) for a, b in itertools.pairwise(starts)],
-        test=(data.test[0].double(), data.test[1]) if data.test else None,
+        test=(x[sum(SIZES) :], y[sum(SIZES) :]),
         regularizer=pm.L1(1e-3),
         **{"batch_size": 4, "vectorize": True, "paired": True, **options},
     )
@@ -113,12 +114,12 @@ def stress(folder: Path, exchanges: str = "1500") -> None:
 
 def lose(folder: Path, how: str) -> None:
     """Rank 1 goes in the middle of a run."""
-    del folder
 
     def accident(row: Any, state: Any) -> None:
         del row, state
         if rank() != 1:
             return
+        (folder / "accident").touch()
         if how == "freeze":
             os.kill(os.getpid(), signal.SIGSTOP)
         elif how == "die":
@@ -190,13 +191,13 @@ def _started_otherwise(what: str) -> None:
 
 def going_on(folder: Path) -> None:
     """Half a run, its state through a file, the other half: the same as one run."""
-    graph = pm.graphs.ring(AGENTS)
-    whole = pm.solve(problem(), ROUND, graph, 40, timeout=20)
-    half = pm.solve(problem(), ROUND, graph, 20, timeout=20)
+    options: Any = {"graph": pm.graphs.ring(AGENTS), "eval_every": 20, "timeout": 20}
+    whole = pm.solve(problem(), ROUND, steps=40, **options)
+    half = pm.solve(problem(), ROUND, steps=20, **options)
     fields = {name: getattr(half.state, name) for name in half.state.__slots__}
     torch.save(fields, folder / f"{rank()}.state")
     again = type(half.state)(**torch.load(folder / f"{rank()}.state"))
-    rest = pm.solve(problem(), ROUND, graph, 20, state=again, timeout=20)
+    rest = pm.solve(problem(), ROUND, steps=20, state=again, **options)
     assert torch.equal(rest.state.x, whole.state.x)
     assert rest.final["bytes_sent"] == whole.final["bytes_sent"]
 
@@ -363,17 +364,20 @@ def alone(folder: Path) -> None:
     type(world.watch.transport).reduce = noting
     mine = problem().local(world.agents)
     mine.num_agents = None
-    result = pm.solve(
-        mine,
-        ROUND,
-        pm.graphs.ring(AGENTS),
-        20,
-        init="different",  # else the root's initial model goes to everyone
-        eval_every=10,
-        engine=world,
-        evaluation="local",
-        out=folder / "run",
-    )
+    try:
+        result = pm.solve(
+            mine,
+            ROUND,
+            pm.graphs.ring(AGENTS),
+            20,
+            init="different",  # else the root's initial model goes to everyone
+            eval_every=10,
+            engine=world,
+            evaluation="local",
+            out=folder / "run",
+        )
+    finally:
+        type(world.watch.transport).reduce = reduce
     assert sizes
     assert set(result.history["agent"]) == set(world.agents)
     assert "consensus" not in result.history
@@ -434,7 +438,7 @@ def scripts(folder: Path) -> None:
         pm.solve(own, ROUND, graph, 20, callbacks=[enough], timeout=20)
     except StopIteration:
         time.sleep(0.3 * rank())
-    result = pm.solve(own, ROUND, graph, 20, timeout=20)
+    result = pm.solve(own, ROUND, graph, 20, eval_every=20, timeout=20)
     assert result.outcome is pm.Outcome.FINISHED
 
     clocks = pm.solve(  # each rank has a clock, but only one counts
@@ -458,6 +462,23 @@ def scripts(folder: Path) -> None:
         assert "changed in place" in str(error)  # noqa: PT017
     else:
         raise AssertionError("an exchange of changed rows went unnoticed")
+
+
+def own_files(folder: Path) -> None:
+    """`proxmesh run` on files of agents; which of them were opened is written down."""
+    data = str(folder / "data")
+    log = (folder / f"{rank()}.opened").open("w", buffering=1)
+
+    def note(event: str, arguments: Any) -> None:
+        if event == "open" and str(arguments[0]).startswith(data):
+            log.write(f"{arguments[0]}\n")
+
+    sys.addaudithook(note)
+    run = ["run", "--data-dir", data, "--agents", "6", "--steps", "20"]
+    try:
+        main([*run, "--out", str(folder / "own-files")])
+    except SystemExit as end:
+        assert end.code == 0, end.code  # noqa: PT017
 
 
 def late(folder: Path) -> None:
@@ -491,5 +512,6 @@ def ranks() -> int:
 if __name__ == "__main__":
     torch.set_num_threads(1)
     # Several in the same processes: starts are dear.
-    for mode in sys.argv[1].split("+"):
-        globals()[mode](Path.cwd(), *sys.argv[2:])
+    for errand in sys.argv[1].split("+"):
+        mode, *arguments = errand.split(":")
+        globals()[mode](Path.cwd(), *arguments)

@@ -3,10 +3,13 @@
 import functools
 import os
 import re
-import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 import worker as program
@@ -15,17 +18,59 @@ from ranks import ENGINES, Ended, Ranks, run_ranks, worker
 from proxmesh.algorithms import ALGORITHMS
 
 pytestmark = pytest.mark.ranks
+SECONDS_TO_LEAVE = 3 + 5  # the timeout that the worker gives, and what is promised
+SLACK = 4  # seconds, for a machine with more ranks than cores
 EVERYTHING = "PROXMESH_FULL_PARITY" in os.environ  # every graph on every rank count
-GRAPHS = {
-    ("mpi", 2): "barabasi-albert",
-    ("mpi", 4): "star",
-    ("torch", 1): "ring",
-    ("torch", 2): "star",
-    ("torch", 3): "barabasi-albert",
-    ("torch", 4): "ring",
+TOGETHER = "late+stress+traffic+diverge+going_on+automatic+scripts+differ+alone"
+# What the ranks of one start do, one thing after another: most of a start is imports.
+# A loss of ranks comes last.
+STARTS = {
+    ("mpi", 2): "parity:barabasi-albert+lose:raise",
+    ("mpi", 3): f"parity:ring+{TOGETHER}+own_files",
+    ("mpi", 4): "parity:star+lose:freeze",
+    ("torch", 1): "parity:ring",
+    ("torch", 2): "parity:star+lose:raise",
+    ("torch", 3): f"parity:barabasi-albert+{TOGETHER}+own_files",
+    ("torch", 4): "parity:ring+lose:freeze",
 }
 if EVERYTHING:
-    GRAPHS |= {("mpi", 1): "ring", ("mpi", 3): "ring"}
+    STARTS = {
+        key: re.sub(r"^parity:[^+]+", f"parity:{','.join(program.GRAPHS)}", errands)
+        for key, errands in {("mpi", 1): "parity:ring", **STARTS}.items()
+    }
+GONE = {("mpi", 2), ("mpi", 4), ("torch", 2), ("torch", 4)}  # where rank 1 is lost
+
+
+@dataclass(frozen=True)
+class Left:
+    """What the ranks of one start left behind."""
+
+    folder: Path
+    ended: list[Ended]  # of all, or of all but rank 1 where it is lost
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Left]:
+    """Start so many ranks of an engine, once for all tests that ask for them."""
+
+    @functools.cache
+    def started(engine: str, size: int) -> Left:
+        folder = tmp_path_factory.mktemp(f"{engine}-{size}")
+        files_of_agents(folder / "data")
+        ranks = Ranks(engine, size, worker(STARTS[engine, size]), folder)
+        lost = [1] if (engine, size) in GONE else []
+        return Left(folder, ranks.ended(without=lost, timeout=180))
+
+    return started
+
+
+def files_of_agents(folder: Path) -> None:
+    folder.mkdir()
+    draw = np.random.default_rng(0)
+    for agent in range(6):
+        x = draw.normal(size=(20 + agent, 4))
+        np.savez(folder / f"agent-{agent}.npz", x=x, y=(x[:, 0] > 0) + 1)
+    np.savez(folder / "test.npz", x=x, y=(x[:, 0] > 0) + 1)
 
 
 @functools.cache
@@ -33,16 +78,17 @@ def simulated(graph: str, name: str) -> Any:
     return program.solved(graph, name, engine="simulated")
 
 
-@pytest.mark.parametrize(("engine", "size"), GRAPHS)
+@pytest.mark.parametrize(("engine", "size"), STARTS)
 def test_every_method_agrees_with_the_simulation(
-    engine: str, size: int, tmp_path: Path
+    engine: str, size: int, start: Callable[[str, int], Left]
 ) -> None:
-    graphs = ",".join(program.GRAPHS) if EVERYTHING else GRAPHS[engine, size]
-    run_ranks(engine, size, worker("parity", graphs), tmp_path)
-    found = [torch.load(tmp_path / f"{rank}.pt") for rank in range(size)]
+    left = start(engine, size)
+    files = [left.folder / f"{rank}.pt" for rank in range(size)]
+    assert all(f.exists() for f in files), [e.err[-1500:] for e in left.ended]
+    found = [torch.load(file) for file in files]
     held = sorted(a for part in found for a in next(iter(part.values()))["agents"])
     assert held == list(range(program.AGENTS))
-    assert len(found[0]) == len(ALGORITHMS) * len(graphs.split(","))
+    assert len(found[0]) == len(ALGORITHMS) * (len(program.GRAPHS) if EVERYTHING else 1)
     for graph, name in found[0]:
         expected = simulated(graph, name)
         history = torch.tensor(expected.history.drop(columns="seconds").to_numpy())
@@ -55,34 +101,36 @@ def test_every_method_agrees_with_the_simulation(
 
 
 @pytest.mark.parametrize(
-    ("engine", "how"),
+    ("engine", "size", "lost", "why"),
     [
-        ("mpi", "freeze"),
-        ("mpi", "raise"),
-        ("torch", "freeze"),
-        ("torch", "raise"),
+        ("mpi", 4, "rank 1 (agent 1)", "was silent for 3 s"),
+        ("mpi", 2, "rank 1 (agents 2-3)", "ValueError: the disk is full"),
+        ("torch", 4, "rank 1 (agent 1)", "was silent for 3 s"),
+        ("torch", 2, "rank 1 (agents 2-3)", "ValueError: the disk is full"),
     ],
+    ids=["mpi-freeze", "mpi-raise", "torch-freeze", "torch-raise"],
 )
 def test_survivors_of_a_lost_rank_name_it_and_leave(
-    engine: str, how: str, tmp_path: Path
+    engine: str, size: int, lost: str, why: str, start: Callable[[str, int], Left]
 ) -> None:
-    begin = time.monotonic()
-    why = "ValueError: the disk is full" if how == "raise" else "was silent for 3 s"
-    ranks = Ranks(engine, 4, worker("lose", how), tmp_path)
-    ended = ranks.ended(without=[1])
-    assert time.monotonic() - begin < (3 + 5) + 30  # 30 to start and get there
-    for end in ended:
+    left = start(engine, size)
+    assert len(left.ended) == size - 1
+    for end in left.ended:
         line = said(end)
         # mpiexec returns the code of the first to go: rank 1 itself, if it can.
-        assert end.code == (1 if (engine, how) == ("mpi", "raise") else 3), end.err
-        assert "rank 1 (agent 1)" in line
+        assert end.code == (1 if (engine, size) == ("mpi", 2) else 3), end.err
+        assert lost in line
         assert "after iteration 20" in line or "after iteration 2" in line
         assert why in line
         assert "start all ranks again" in line.lower()
+    accident = (left.folder / "accident").stat().st_mtime
+    for rank in range(size):
+        spoke = (left.folder / f"{rank}.err").stat().st_mtime
+        assert rank == 1 or spoke - accident < SECONDS_TO_LEAVE + SLACK
 
 
 def test_a_dead_rank_of_torch_is_named_at_once(tmp_path: Path) -> None:
-    ended = Ranks("torch", 3, worker("lose", "die"), tmp_path).ended(without=[1])
+    ended = Ranks("torch", 3, worker("lose:die"), tmp_path).ended(without=[1])
     for end in ended:
         assert end.code == 3, end.err
         assert re.search(r"rank 1 \(agent 2\) was (lost|silent)", said(end)), end.err
@@ -95,16 +143,14 @@ def said(end: Ended) -> str:
     return lines[0]
 
 
-MODES = "late+stress+traffic+diverge+going_on+automatic+scripts+differ+alone"
-
-
 @pytest.mark.parametrize("engine", ENGINES)
-def test_what_ranks_do_together(engine: str, tmp_path: Path) -> None:
-    """Each mode of the worker asserts; what it leaves behind is looked at here."""
-    run_ranks(engine, 3, worker(MODES), tmp_path)
-    all_stop_at_the_same_iteration(tmp_path)
-    what_differs_is_named(tmp_path)
-    agents_report_for_themselves(tmp_path / "run")
+def test_what_ranks_do_together(engine: str, start: Callable[[str, int], Left]) -> None:
+    """Each errand of the worker asserts; what it leaves behind is looked at here."""
+    left = start(engine, 3)
+    assert [e.code for e in left.ended] == [0] * 3, [e.err[-1500:] for e in left.ended]
+    all_stop_at_the_same_iteration(left.folder)
+    what_differs_is_named(left.folder)
+    agents_report_for_themselves(left.folder / "run")
 
 
 def all_stop_at_the_same_iteration(folder: Path) -> None:
@@ -132,6 +178,21 @@ def agents_report_for_themselves(folder: Path) -> None:
     assert found == sorted(f"{i}.{kind}" for i in range(4) for kind in kinds)
     assert not (folder / "history.csv").exists()
     assert (folder / "summary.json").exists()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_rank_opens_the_files_of_its_own_agents_only(
+    engine: str, start: Callable[[str, int], Left]
+) -> None:
+    folder = start(engine, 3).folder
+    for rank in range(3):
+        opened = (folder / f"{rank}.opened").read_text().split()
+        mine = {f"agent-{agent}.npz" for agent in (2 * rank, 2 * rank + 1)}
+        assert {Path(name).name for name in opened} - {"data", "test.npz"} == mine
+    history = pd.read_csv(folder / "own-files" / "history.csv")
+    assert history["train_loss"].iloc[-1] < history["train_loss"].iloc[0]
+    assert "test_accuracy" in history
+    assert 'name = "per-agent"' in (folder / "own-files" / "config.toml").read_text()
 
 
 def test_the_optimizer_makes_the_same_iterates(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ TIMEOUT = 3
 SLACK = 4  # seconds, for a machine with more ranks than cores
 RUN = [str(PYTHON), "-m", "proxmesh", "run", "--graph", "ring", "--agents", "6"]
 RUN += ["--dataset", "breast-cancer", "--model", "logistic", "--eval-every", "20"]
-RUN += ["--quiet"]
+RUN += ["--quiet", "--compile", "off"]  # `auto` would compile so long a run
 INTO_FILES = 'exec "$@" >"$0/$R.out" 2>"$0/$R.err"'
 # The probes take longer than our timeout, so that ranks speak before mpiexec ends them;
 # without any mpiexec itself would wait for ever: see docs/distributed.md.
