@@ -149,7 +149,7 @@ def test_runs_of_different_tasks_are_refused_with_the_difference(folder: Path) -
 def test_folders_without_runs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(pm.InputError, match="holds no run that has ended"):
         collect([tmp_path])
-    with pytest.raises(pm.InputError, match="is no folder"):
+    with pytest.raises(pm.InputError, match="is not a folder"):
         collect([tmp_path / "nowhere"])
 
 

@@ -91,8 +91,8 @@ def _without(row: str, place: int) -> list[str]:
 @pytest.mark.parametrize(
     ("flags", "parameters", "message"),
     [
-        ({"run.steps": 13}, DEFAULTS, r"`run.steps` is 12, asked for is 13"),
-        ({"graph.name": "star"}, DEFAULTS, r"`graph.name` is 'ring'.* is 'star'"),
+        ({"run.steps": 13}, DEFAULTS, r"`run.steps` is 12, but 13 was"),
+        ({"graph.name": "star"}, DEFAULTS, r"`graph.name` is 'ring', but 'star'"),
         ({}, changed(DEFAULTS, {"d-psgd": {"alpha": 0.3}}), r"`algorithm.alpha`"),
     ],
 )
@@ -110,7 +110,7 @@ def test_a_folder_of_other_runs_is_refused(
     [
         ({"model.name": "logistic"}, r"`model\..*` is "),
         ({"regularizer.weight": 0.01}, r"`regularizer.weight` is 0.01, .* 0.0001"),
-        ({"model.hidden": 5}, r"`model.hidden` is 5, asked for is 64"),
+        ({"model.hidden": 5}, r"`model.hidden` is 5, but 64 was"),
         (
             {"data.split": "dirichlet", "data.alpha": 0.5},
             r"`data.alpha` is 0.5, .* None",
@@ -232,7 +232,7 @@ def test_parameters_from_a_file(tmp_path: Path) -> None:
     assert found.section("slow")["name"] == "hsm-admm"
     assert found.section("sppdm") == {"name": "sppdm"}
     assert found.differences({"graph": {"name": "star"}}) == [
-        "`graph.name` is 'star' where they were tuned for 'ring'"
+        "`graph.name` is 'star', but they were tuned for 'ring'"
     ]
 
 

@@ -102,7 +102,7 @@ def test_an_empty_space_and_wrong_names(tmp_path: Path) -> None:
     base, budget = SMALL, Budget(2, 1000)
     empty = {"dsgt": Space("dsgt", {})}
     wrong = {"dsgt": Space("dsgt", {"speed": Range(low=1, high=2)})}
-    with pytest.raises(pm.InputError, match="the tuning space of `dsgt` is empty"):
+    with pytest.raises(pm.InputError, match="the search space of `dsgt` is empty"):
         searches(base, ["dsgt"], empty, budget, shard_size=9, out=tmp_path)
     with pytest.raises(pm.InputError, match="unknown algorithm `dsg`"):
         searches(base, ["dsg"], {}, budget, shard_size=9, out=tmp_path)

@@ -25,7 +25,7 @@ ONE_PROCESS = {"bench", "check", "compare", "data", "graph", "paper", "tune"}
 
 app = typer.Typer(
     name="proxmesh",
-    help="Train one model across a network of peers that keep their data.",
+    help="Train one model across a network of peers; each keeps its data to itself.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -53,7 +53,9 @@ def _root(
     context: typer.Context,
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show it."),
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Show the version."
+        ),
     ] = False,
 ) -> None:
     del version
@@ -97,15 +99,14 @@ def _leave(code: int) -> NoReturn:
 
 def _one_line(error: Any, arguments: list[str]) -> str:
     message = " ".join(error.format_message().split())
-    value = _value_of(getattr(error, "param", None), arguments)
+    parameter = error.param if isinstance(error, typer.BadParameter) else None
+    value = _value_of(parameter.opts if parameter else [], arguments)
     got = f", got '{value}'" if value is not None and value not in message else ""
-    context = getattr(error, "ctx", None)
-    path = context.command_path if context else "proxmesh"
+    path = error.ctx.command_path if error.ctx else "proxmesh"
     return f"{message.rstrip('.')}{got}. See `{path} --help`."
 
 
-def _value_of(parameter: Any, arguments: list[str]) -> str | None:
-    """Find what was typed for a parameter; typer's messages leave it out."""
-    names = getattr(parameter, "opts", [])
+def _value_of(names: list[str], arguments: list[str]) -> str | None:
+    """Find what was typed for an option; typer's messages leave it out."""
     typed = [value for name, value in pairwise(arguments) if name in names]
     return typed[-1] if typed else None

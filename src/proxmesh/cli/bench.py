@@ -29,20 +29,22 @@ ROUNDS, QUICK_ROUNDS = 15, 1
 def bench(
     only: Annotated[
         str | None,
-        typer.Option(help="Of step,lenet,logistic,growth,memory,startup [all]."),
+        typer.Option(help="Any of step,lenet,logistic,growth,memory,startup [all]."),
     ] = None,
     rounds: Annotated[
-        int | None, typer.Option(help=f"Measurements of each time [{ROUNDS}].")
+        int | None, typer.Option(help=f"How often each time is measured [{ROUNDS}].")
     ] = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="Small sizes, one round: does all of it work?"),
+        typer.Option("--quick", help="Small sizes, one round: does everything work?"),
     ] = False,
     out: Annotated[
         str | None, typer.Option(help="Folder for JSON files [none are written].")
     ] = None,
 ) -> int:
-    """Measure this machine; all times on one core, in turns, medians.
+    """Measure how fast proxmesh is on this machine.
+
+    All times are medians on one core, of measurements that take turns.
 
     What is not installed is left out. When something else keeps a part from being
     measured, the others still are, and the exit code is 1.

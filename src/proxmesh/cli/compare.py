@@ -25,38 +25,42 @@ SEEDS = 3
 
 
 @describes_a_task(
-    "target", "eval", "timeout", "monitor", threads="CPU threads of a run [1]."
+    "target", "eval", "timeout", "monitor", threads="CPU threads per run [1]."
 )
 def compare(
     task: TaskOptions,
     folders: Annotated[
         list[str] | None,
-        typer.Argument(help="Compare the runs in these folders; run nothing."),
+        typer.Argument(help="Compare the runs in these folders, and make none."),
     ] = None,
     algorithms: Annotated[
         str | None,
-        typer.Option(help="Methods a,b,c or all [the paper's and prox-dasa]."),
+        typer.Option(help="Methods a,b,c, or all [the paper's and prox-dasa]."),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option(help="Seeds: --seed and those after it [3].", min=1)
+        int | None,
+        typer.Option(help="Number of seeds, from --seed on [3].", min=1),
     ] = None,
     gradients: Annotated[
         int | None,
-        typer.Option(help="Sample gradients an agent, in place of --steps.", min=1),
+        typer.Option(help="Sample gradients per agent, in place of --steps.", min=1),
     ] = None,
     params: Annotated[
         str | None,
-        typer.Option(help="Preset, TOML file, or defaults [the preset that fits]."),
+        typer.Option(help="Preset, TOML file, or defaults [the fitting preset]."),
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="Runs at a time [cores / threads].", min=1)
+        int | None, typer.Option(help="Runs at the same time [cores / threads].", min=1)
     ] = None,
     out: Annotated[
-        str | None, typer.Option(help="Folder; runs in it are kept [comparisons/...].")
+        str | None,
+        typer.Option(help="Folder; runs in it are reused [comparisons/...]."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print the folder.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print only the folder.")
+    ] = False,
 ) -> int:
-    """Compare methods over seeds: a table, and curves on four axes."""
+    """Compare methods over several seeds: tables and curves."""
     show_notices()
     if folders:
         if algorithms or seeds or gradients or params or not out:
@@ -204,7 +208,7 @@ def _announce(first: "Built", parameters: "Parameters", wanted: list[str]) -> No
         )
     missing = [label for label in wanted if label not in parameters.methods]
     if missing and parameters.methods:
-        console.print(f"with their defaults: {', '.join(missing)}")
+        console.print(f"at their defaults: {', '.join(missing)}")
 
 
 def _announce_plan(plan: "Plan", folder: Path) -> None:

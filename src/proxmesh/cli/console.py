@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from proxmesh.errors import Notice
 from proxmesh.launchers import launched
@@ -56,7 +56,7 @@ def warn(message: str) -> None:
     _stderr().print(f"[bold yellow]warning:[/] {_escaped(message)}")
 
 
-def print_wide(table: Any) -> None:
+def print_wide(table: RenderableType) -> None:
     """Print a table whole: a pipe has no width, and a terminal can wrap lines."""
     width = console.measure(table, options=console.options.update(width=500)).maximum
     wide = PatientConsole(

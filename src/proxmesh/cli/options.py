@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, final
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, final
 
 import typer
 
@@ -16,43 +16,61 @@ if TYPE_CHECKING:
 __all__ = ["TaskOptions", "describes_a_task", "method_names"]
 
 Words = list[str]
-TASK: dict[str, tuple[str, Any, str]] = {  # option: place in the config, type, help
-    "dataset": ("data.name", str, "Name or own .npz, .csv, LIBSVM file [a9a]."),
-    "model": ("model.name", str, "mlp, logistic or lenet [suits the data]."),
-    "graph": ("graph.name", str, "Topology, or a file of edges [ring]."),
-    "agents": ("graph.agents", int, "Number of agents [8]."),
-    "steps": ("run.steps", int, "Iterations [2000]."),
-    "batch": ("run.batch", int, "Samples a minibatch and agent [64]."),
-    "l1": ("regularizer.weight", float, "Weight of |x|_1 [1e-4]."),
-    "regularizer": ("regularizer.name", str, "l1, none, group-lasso, box, ... [l1]."),
-    "split": (
+
+
+class Flag(NamedTuple):
+    """One option of a task."""
+
+    key: str  # its place in a config file; empty for what is no single value
+    kind: Any  # str, int, float or a list
+    help: str  # with the default in brackets
+
+
+TASK = {
+    "dataset": Flag("data.name", str, "Name, or a .npz, .csv or LIBSVM file [a9a]."),
+    "model": Flag("model.name", str, "mlp, logistic or lenet [what suits the data]."),
+    "graph": Flag("graph.name", str, "Topology, or a file of edges [ring]."),
+    "agents": Flag("graph.agents", int, "Number of agents [8]."),
+    "steps": Flag("run.steps", int, "Iterations [2000]."),
+    "batch": Flag("run.batch", int, "Samples per minibatch and agent [64]."),
+    "l1": Flag("regularizer.weight", float, "Weight of the l1 norm [1e-4]."),
+    "regularizer": Flag(
+        "regularizer.name", str, "l1, none, group-lasso, box, ... [l1]."
+    ),
+    "split": Flag(
         "data.split",
         str,
         "contiguous, shuffled, by-label, dirichlet, unequal [contiguous].",
     ),
-    "init": ("model.init", str, "Initial models: same or different [same]."),
-    "seed": ("seed", int, "Feeds graph, initial values, sampling [0]."),
-    "engine": ("run.engine", str, "auto, simulated, mpi or torch [auto]."),
-    "timeout": ("run.timeout", float, "Seconds until a silent rank is lost [60]."),
-    "eval_every": ("run.eval_every", int, "Iterations between evaluations [steps/40]."),
-    "eval": ("run.eval", str, "Evaluate at the mean, or local: no reduction [mean]."),
-    "target": (
-        "run.target",
-        Words,
-        "Stop at METRIC=VALUE, such as stationarity=1e-3.",
+    "init": Flag("model.init", str, "Initial models: same or different [same]."),
+    "seed": Flag("seed", int, "Of random graphs, initial models and sampling [0]."),
+    "engine": Flag("run.engine", str, "auto, simulated, mpi or torch [auto]."),
+    "timeout": Flag(
+        "run.timeout", float, "Seconds until a silent rank counts as lost [60]."
     ),
-    "monitor": ("run.monitor", str, "theory: see the paper's inequalities [none]."),
-    "compile": ("run.compile", str, "Compile the step: auto, on or off [auto]."),
-    "threads": ("run.threads", int, "CPU threads of a run [as many as have work]."),
-    "dtype": ("run.dtype", str, "float32 or float64 [float32]."),
-    "device": ("run.device", str, "torch device [cpu]."),
-    "data_dir": (
-        "data.dir",
+    "eval_every": Flag(
+        "run.eval_every", int, "Iterations between evaluations [steps/40]."
+    ),
+    "eval": Flag(
+        "run.eval", str, "mean: at the average model; local: without reductions [mean]."
+    ),
+    "target": Flag(
+        "run.target", Words, "Stop at METRIC=VALUE, such as stationarity=1e-3."
+    ),
+    "monitor": Flag(
+        "run.monitor",
         str,
-        "Folder of MNIST, or of one file an agent.",
+        "theory: check the paper's inequalities as it runs [none].",
     ),
-    "config": ("", str, "TOML file; flags win over it."),
-    "set": ("", Words, "Anything else: section.key=value, as in the TOML file."),
+    "compile": Flag("run.compile", str, "Compile the step: auto, on or off [auto]."),
+    "threads": Flag(
+        "run.threads", int, "CPU threads per run [as many as have work to do]."
+    ),
+    "dtype": Flag("run.dtype", str, "float32 or float64 [float32]."),
+    "device": Flag("run.device", str, "torch device [cpu]."),
+    "data_dir": Flag("data.dir", str, "Folder with MNIST, or with one file per agent."),
+    "config": Flag("", str, "TOML file; options given here override it."),
+    "set": Flag("", Words, "Anything else, as in the TOML file: section.key=value."),
 }
 
 
@@ -68,11 +86,11 @@ class TaskOptions:
         flags: dict[str, Any] | None = None,
         leave_out: Callable[[str], bool] = lambda _: False,
     ) -> "Config":
-        """The config: file, then `--set` (but for what is left out), then flags."""
+        """The config: the file, over it `--set` (but for some), over it the flags."""
         from proxmesh.runs.config import load_config
 
         given = self.given
-        merged = {TASK[name][0]: v for name, v in given.items() if TASK[name][0]}
+        merged = {TASK[name].key: v for name, v in given.items() if TASK[name].key}
         if given.get("l1") is not None:
             if given.get("regularizer") not in {None, "l1"}:
                 raise InputError(
@@ -114,8 +132,8 @@ def describes_a_task(
                 inspect.Parameter.KEYWORD_ONLY,
                 default=None,
                 annotation=Annotated[
-                    TASK[name][1] | None,
-                    typer.Option(help=helps.get(name, TASK[name][2])),
+                    TASK[name].kind | None,
+                    typer.Option(help=helps.get(name, TASK[name].help)),
                 ],
             )
             for name in names
@@ -135,7 +153,7 @@ def describes_a_task(
 
 
 def method_names(text: str | None, default: tuple[str, ...]) -> list[str]:
-    """Split ``a,b,c``, the same name twice is one; ``all`` is every method."""
+    """Split ``a,b,c`` and drop repetitions; ``all`` stands for every method."""
     from proxmesh.algorithms import ALGORITHMS
 
     if text == "all":

@@ -17,24 +17,24 @@ __all__ = ["paper"]
 
 def paper(
     figure: Annotated[
-        str | None, typer.Argument(help="Which; without one, list them; or all.")
+        str | None, typer.Argument(help="Its name, or all; without one, list them.")
     ] = None,
     scale: Annotated[
-        str, typer.Option(help="small (minutes), standard, or full (the papers').")
+        str, typer.Option(help="small (minutes), standard, or full (as in the papers).")
     ] = "standard",
-    data_dir: Annotated[
-        str | None, typer.Option(help="Folder of MNIST and the like.")
-    ] = None,
+    data_dir: Annotated[str | None, typer.Option(help="Folder with MNIST.")] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="Runs at a time [cores / threads].", min=1)
+        int | None, typer.Option(help="Runs at the same time [cores / threads].", min=1)
     ] = None,
     out: Annotated[
-        str | None, typer.Option(help="Folder of figures [paper/SCALE].")
+        str | None, typer.Option(help="Folder for figures [paper/SCALE].")
     ] = None,
     runs: Annotated[
-        str | None, typer.Option(help="Folder of runs; kept and reused [OUT/runs].")
+        str | None, typer.Option(help="Folder for runs, which are reused [OUT/runs].")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print files only.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print only the files.")
+    ] = False,
 ) -> int:
     """Make a figure or table of the paper, or one it should have had."""
     show_notices()

@@ -53,7 +53,7 @@ class LiveProgress:
 
 
 class PlainProgress:
-    """One line an evaluation."""
+    """One line per evaluation."""
 
     def __init__(self, steps: int) -> None:
         self._steps = steps
@@ -74,7 +74,7 @@ class PlainProgress:
 
 
 def speed(k: int, seconds: float) -> str:
-    """Iterations in a second of computing, evaluation left out."""
+    """Iterations per second of computing, evaluations left out."""
     return f"{k / seconds:.0f} it/s" if seconds > 0 else ""
 
 

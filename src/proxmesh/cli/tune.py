@@ -24,36 +24,41 @@ STEPS, TUNING_SEED = 1000, 1000
 
 @describes_a_task(
     "target", "eval", "eval_every", "timeout", "monitor",
-    threads="CPU threads of a run [1].",
-    steps="Budget as steps of a method with two gradients [1000].",
-    seed="The tuning seed; compare on others [1000].",
+    threads="CPU threads per run [1].",
+    steps="Budget per trial, in steps of two gradients [1000].",
+    seed="Seed of the trials; compare on others [1000].",
 )  # fmt: skip
 def tune(
     task: TaskOptions,
     algorithms: Annotated[
-        str | None, typer.Option(help="Methods a,b,c or all [hsm-admm].")
+        str | None, typer.Option(help="Methods a,b,c, or all [hsm-admm].")
     ] = None,
-    trials: Annotated[int, typer.Option(help="Trials of each method.", min=1)] = 12,
+    trials: Annotated[int, typer.Option(help="Trials per method.", min=1)] = 12,
     gradients: Annotated[
         int | None,
-        typer.Option(help="Budget as sample gradients of each agent.", min=1),
+        typer.Option(help="Budget per trial, in sample gradients per agent.", min=1),
     ] = None,
     objective: Annotated[
-        str, typer.Option(help="stationarity, objective, train_loss, ...")
+        str, typer.Option(help="What to minimize: stationarity, train_loss, ...")
     ] = "stationarity",
     sampler: Annotated[str, typer.Option(help="tpe or grid.")] = "tpe",
     space: Annotated[
-        str | None, typer.Option(help="TOML file of ranges, over the shipped ones.")
+        str | None, typer.Option(help="TOML file of ranges to use in place of our own.")
     ] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="Runs at a time [cores / threads].", min=1)
+        int | None, typer.Option(help="Runs at the same time [cores / threads].", min=1)
     ] = None,
     out: Annotated[
-        str, typer.Option(help="Folder of the trials and of params.toml.")
+        str, typer.Option(help="Folder for trials and params.toml.")
     ] = "tuning",
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print the file.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print only the file.")
+    ] = False,
 ) -> int:
-    """Search hyperparameters with an equal budget; `compare --params` reads them."""
+    """Search hyperparameters, with the same budget for every method.
+
+    `proxmesh compare --params FILE` reads what is found.
+    """
     show_notices()
     from proxmesh.cli.pool_progress import carry_out
     from proxmesh.runs.build import build

@@ -157,7 +157,7 @@ def _rate(runs: Runs, folder: Path) -> None:
             tail, claimed, color="black", lw=1.1, ls="--", label="claimed: -0.67"
         )
         axis.set_xlabel("iterations K", fontsize=9)
-        axis.set_ylabel(f"{measure}, least so far", fontsize=9)
+        axis.set_ylabel(f"{measure}, smallest so far", fontsize=9)
         axis.grid(alpha=0.25, lw=0.6)
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False, fontsize=8)
@@ -192,7 +192,7 @@ def _communication(runs: Runs, folder: Path) -> None:
 
 
 def _bars(axis: Axes, labels: Sequence[str], values: Sequence[float]) -> None:
-    """One bar a method, with its number; those that never arrive say so."""
+    """One bar per method, with its number; a target never reached is named so."""
     room = 1.3 * max((v for v in values if math.isfinite(v)), default=1.0)
     for place, (label, value) in enumerate(zip(labels, values, strict=True)):
         length = value if math.isfinite(value) else 0.0
@@ -291,7 +291,7 @@ FIGURES: Mapping[str, PaperFigure] = {
         _grid_of("random-mnist"),
     ),
     "fig-hubs": PaperFigure(
-        "Graphs with hubs: steps that know the own degree, the largest, or none.",
+        "Graphs with hubs: steps by the agent's own degree, the largest, or none.",
         HUBS,
         _hubs,
     ),

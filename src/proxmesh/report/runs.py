@@ -67,7 +67,7 @@ def collect(folders: Iterable[Path]) -> list[FinishedRun]:
     places: dict[Path, Path] = {}
     for top in folders:
         if not top.is_dir():
-            raise InputError(f"`{top}` is no folder. Give folders of runs.")
+            raise InputError(f"`{top}` is not a folder. Give folders of runs.")
         found = [folder.path for folder in RunFolder.below(top)]
         inside = sorted(found, key=_in_order)
         if not read_runs(inside):
@@ -86,21 +86,20 @@ def collect(folders: Iterable[Path]) -> list[FinishedRun]:
 def require_one_task(runs: Sequence[FinishedRun]) -> None:
     """Refuse to compare runs of different tasks, and say what differs."""
     configured = [run for run in runs if run.config]
-    first = configured[0] if configured else None
     for run in configured[1:]:
-        assert first is not None
+        first = configured[0]
         here, there = task_of(first.config), task_of(run.config)
         for key in sorted({*here, *there}):
             if here.get(key) != there.get(key):
                 raise InputError(
                     f"`{first.folder}` and `{run.folder}` are runs of different tasks: "
-                    f"`{key}` is {here.get(key)!r} there and {there.get(key)!r} here. "
-                    "Compare runs of one task."
+                    f"`{key}` is {here.get(key)!r} in the first and "
+                    f"{there.get(key)!r} in the second. Compare runs of one task."
                 )
 
 
 def _is_one_setting(runs: Sequence[FinishedRun], label: str) -> bool:
-    """Whether the runs of a label differ in nothing but their seed."""
+    """Whether the runs of a label differ only in their seed."""
     mine = [run for run in runs if run.label == label]
     settings = [_setting(run.config) for run in mine if run.config]
     seeds = [run.seed for run in mine]
@@ -164,7 +163,7 @@ def _label(folder: Path, config: Mapping[str, Any]) -> str:
     return name
 
 
-def _in_order(file: Path) -> tuple[Any, ...]:
+def _in_order(file: Path) -> tuple[tuple[bool, int | str], ...]:
     """Sort seed-10 after seed-9."""
     parts = re.split(r"(\d+)", str(file))
     return tuple(

@@ -47,7 +47,7 @@ class Cell:
 
 
 def last_rows(runs: Sequence[FinishedRun]) -> pd.DataFrame:
-    """One row a run: label, seed, outcome, message and its last numbers."""
+    """One row per run: label, seed, outcome, message and its last numbers."""
     rows = []
     for run in runs:
         last: dict[Any, Any] = {}

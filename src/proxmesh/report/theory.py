@@ -28,7 +28,7 @@ INEQUALITIES: Mapping[str, Curves] = {
         "residual": (r"$|r|^2$", ORANGE, "-"),
         "kkt": (r"dist$^2(0, \partial \mathcal{L})$", GREEN, "-"),
     },
-    "Lemma 1's step: is the left below the right?": {
+    r"Lemma 1's step: is $|\Delta\lambda|^2$ below $|A^T \Delta\lambda|^2$?": {
         "dual_change": (r"$|\Delta\lambda|^2$", BLUE, "-"),
         "seen_by_A": (r"$|A^T \Delta\lambda|^2$", ORANGE, "--"),
     },

@@ -151,6 +151,6 @@ def require_same(run: PlannedRun) -> None:
         if there.get(key) != asked.get(key):
             raise InputError(
                 f"folder `{run.folder}` holds another run: its `{key}` is "
-                f"{there.get(key)!r}, asked for is {asked.get(key)!r}. Choose another "
-                "folder, or remove that one."
+                f"{there.get(key)!r}, but {asked.get(key)!r} was asked for. Choose "
+                "another folder, or remove that one."
             )

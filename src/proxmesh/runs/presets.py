@@ -60,7 +60,7 @@ class Parameters:
         """What in a complete config is not as in the task these values are for."""
         flat = flattened(config)
         return [
-            f"`{key}` is {flat.get(key)!r} where they were tuned for {value!r}"
+            f"`{key}` is {flat.get(key)!r}, but they were tuned for {value!r}"
             for key, value in self.task.items()
             if flat.get(key) != value
         ]
@@ -167,7 +167,7 @@ def _check(parameters: Parameters, label: str) -> None:
     if not re.fullmatch(LABEL, label):
         raise InputError(
             f"{parameters.source}: `{label}` cannot name a folder. Use letters, "
-            "digits, `-`, `_`, `+` and dots inside."
+            "digits, `-`, `_` and `+`, and dots between them."
         )
     section = parameters.section(label)
     name = section.pop("name")

@@ -177,7 +177,7 @@ def _dimension(label: str, name: str, entry: Any) -> Dimension:
     except ValidationError as error:
         raise InputError(
             f"{who} must be {{ low, high }}, numbers with low below high and positive "
-            "on a logarithmic scale, with `log` or `times` if need be, or "
+            "on a logarithmic scale, with `log` or `times` if needed, or "
             f"{{ choices = [...] }}, got {entry!r}."
         ) from error
 

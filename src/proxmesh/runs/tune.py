@@ -251,7 +251,7 @@ def searches(
         space = spaces.get(label)
         if space is None or not space.dimensions:
             raise InputError(
-                f"the tuning space of `{label}` is empty. Give it a table "
+                f"the search space of `{label}` is empty. Give it a table "
                 f"[{label}] with `--space FILE`, or leave the method out."
             )
         sampler = optuna.samplers.TPESampler(
@@ -296,7 +296,7 @@ def write_parameters(
     if not made:
         raise InputError(
             f"every trial diverged or failed, see `{file.parent / 'trials.csv'}`. "
-            "Widen the space, or lower its steps."
+            "Widen the search space, or allow shorter steps in it."
         )
     tree = {
         "tuned": {
