@@ -62,9 +62,8 @@ class Comparison:
         """How much is run at this scale."""
         if scale not in SCALES:
             raise unknown("scale", scale, SCALES)
-        return {"small": self.small, "standard": self.standard, "full": self.full}[
-            scale
-        ]
+        sizes = {"small": self.small, "standard": self.standard, "full": self.full}
+        return sizes[scale]
 
     def config(self, scale: str, data_dir: str | None = None) -> Config:
         """The task at this scale; the method and the seed are still open."""
