@@ -1,11 +1,11 @@
-# Two commands: `make run` trains, `make test` checks. Both set up .venv first.
+# Two commands: `make run` trains, `make test` checks. All targets set up .venv first.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 DECENT := benchmarks/.decent-bench/bin/python
 
-.PHONY: run test test-ranks test-types test-docs coverage bench docs clean
+.PHONY: run test test-ranks test-types test-docs test-documented coverage bench docs clean
 
 run: $(READY)
 	$(BIN)/proxmesh run
@@ -14,7 +14,7 @@ test: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/codespell
-	$(BIN)/pytest -m 'not ranks' --numprocesses 2
+	$(BIN)/pytest -m 'not ranks and not documented' --numprocesses 2
 	$(MAKE) --no-print-directory --jobs 3 test-ranks test-types test-docs
 
 test-ranks: $(READY)  # they wait for one another most of the time: room for the others
@@ -26,8 +26,11 @@ test-types: $(READY)
 test-docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
+test-documented: $(READY)  # apart from `make test`: longer, and seldom broken
+	$(BIN)/pytest -m documented --numprocesses 2 --dist loadgroup tests/documented
+
 coverage: $(READY)  # apart: it makes the suite half as long again
-	$(BIN)/pytest -m 'not ranks' --numprocesses 2 --cov
+	$(BIN)/pytest -m 'not ranks and not documented' --numprocesses 2 --cov
 	$(BIN)/pytest -m ranks --cov --cov-append --cov-report=term-missing:skip-covered
 
 bench: $(READY) $(DECENT)

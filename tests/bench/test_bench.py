@@ -10,7 +10,7 @@ import proxmesh as pm
 from proxmesh.bench import decent, memory, tasks
 from proxmesh.bench.jax_step import jax_run
 from proxmesh.bench.plain_loop import PlainLoop
-from proxmesh.bench.report import Measurement, Ratio, environment, write
+from proxmesh.bench.report import Measurement, Ratio, measured_with, write
 from proxmesh.bench.timing import Effort, Spread, in_turns, on_one_core, seconds_of
 from proxmesh.cli import bench as cli
 from proxmesh.cli import main
@@ -68,7 +68,7 @@ def test_ratios_know_their_limits(tmp_path: Path) -> None:
     found = Measurement(
         "step", "A step", measured={"x": Spread(2, 1, 3)}, ratios=[Ratio("a", 2.0, 1.0)]
     )
-    tree = json.loads(write(found, tmp_path / "new", environment()).read_text())
+    tree = json.loads(write(found, tmp_path / "new", measured_with()).read_text())
     assert tree["measured"]["x"] == {"median": 2, "low": 1, "high": 3}
     assert tree["ratios"][0]["holds"] is False
     assert {"proxmesh", "torch", "python"} <= set(tree["machine"]["versions"])

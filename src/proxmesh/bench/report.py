@@ -5,16 +5,18 @@ import os
 import platform
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, final
 
 from proxmesh.bench.timing import Times
+from proxmesh.solver.environment import environment
 
-__all__ = ["Measurement", "Ratio", "environment", "write"]
+__all__ = ["Measurement", "Ratio", "measured_with", "write"]
 
-PACKAGES = ("proxmesh", "torch", "numpy", "jax", "jaxlib")
+COMPARED_WITH = ("jax", "jaxlib")
 
 
 @final
@@ -59,14 +61,12 @@ class Measurement:
         return replace(self, ratios=[Ratio(r.name, r.value) for r in self.ratios])
 
 
-def environment() -> dict[str, Any]:
-    """The versions and the machine that the numbers were taken with."""
-    versions = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
+def measured_with() -> dict[str, Any]:
+    """What a run records of its environment, the day, the processor and JAX."""
+    versions = environment()["versions"]
+    for package in COMPARED_WITH:
+        with suppress(PackageNotFoundError):
             versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return {
         "date": time.strftime("%Y-%m-%d"),
         "versions": versions,
@@ -76,13 +76,13 @@ def environment() -> dict[str, Any]:
     }
 
 
-def write(found: Measurement, folder: Path, taken_with: Mapping[str, Any]) -> Path:
+def write(found: Measurement, folder: Path, machine: Mapping[str, Any]) -> Path:
     """Write a measurement with its environment as JSON."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{found.name}.json"
     tree = asdict(found)
     tree["ratios"] = [asdict(r) | {"holds": r.holds} for r in found.ratios]
-    file.write_text(json.dumps({**tree, "machine": dict(taken_with)}, indent=2) + "\n")
+    file.write_text(json.dumps({**tree, "machine": dict(machine)}, indent=2) + "\n")
     return file
 
 

@@ -62,11 +62,11 @@ def bench(
     for name in wanted:
         if name not in parts:
             raise unknown("measurement", name, parts)
-    from proxmesh.bench.report import environment, write
+    from proxmesh.bench.report import measured_with, write
     from proxmesh.bench.timing import Effort
 
     effort = Effort(rounds or (QUICK_ROUNDS if quick else ROUNDS), quick)
-    taken_with = environment()
+    machine = measured_with()
     failed = []
     for name in wanted or parts:
         found = _measured(name, parts[name], effort)
@@ -75,7 +75,7 @@ def bench(
             continue
         _print(found)
         if out is not None and found.measured:
-            console.print(f"written to {write(found, Path(out), taken_with)}")
+            console.print(f"written to {write(found, Path(out), machine)}")
         console.print()
     if failed:
         complain(f"not measured, see above: {', '.join(failed)}.")

@@ -1,0 +1,134 @@
+"""What is run, at which size, with which files; and what is not run, and why."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from documented.pages import ROOT, Command, commands, pages, python_blocks
+
+BENCHMARKS = sorted(
+    file
+    for file in (ROOT / "benchmarks").glob("*.py")
+    if "__main__" in file.read_text()
+)
+EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
+
+NOT_RUN: Mapping[str, str] = {  # by how a command begins
+    "make run": "sets up, then `proxmesh run`, which is run",
+    "make test": "continuous integration runs it beside this",
+    "make bench": "whole sizes take ten minutes; `proxmesh bench --quick` is run",
+    "python3 -m venv": "sets up; `make` has done it",
+    ".venv/bin/python -m pip": "sets up; `make` has done it",
+    "pip install": "sets up; `make` has done it",
+    "pytest tests/": "part of `make test`",
+    "PROXMESH_FULL_PARITY=1 pytest": "hours; `make test` takes a part of it",
+    "torchrun --nnodes 2": "needs a second machine",
+    "sbatch": "needs Slurm; tests/test_deploy.py holds the file to our options",
+    "sysctl": "changes the kernel's settings",
+}
+
+WRITTEN_OUT: Mapping[str, str] = {  # what a page leaves open
+    "mpiexec ... ": "mpiexec -n 2 ",
+    "-n 8 ...": "-n 8 proxmesh run",
+    "--only NAME": "--only step",
+    "FOLDER FOLDER ...": "runs/first runs/second",
+}
+
+SMALLER: Mapping[str, str] = {  # the first pattern that is found says which flags
+    r"proxmesh run .*mnist": "--steps 2 --eval-every 2",
+    r"proxmesh run": "--steps 20 --eval-every 10",
+    r"proxmesh compare runs/": "",
+    r"proxmesh compare": "--steps 20 --eval-every 10 --seeds 1",
+    r"proxmesh tune": "--steps 20 --trials 2",
+    r"proxmesh paper \w": "--scale small --runs {shared}/paper",
+    r"proxmesh bench": "--quick",
+    r"python benchmarks/": "--quick",
+}
+
+EXIT_CODES: Mapping[str, int] = {  # by what a page says is printed, or by the command
+    r"^error:": 2,
+    r"^diverged:": 4,
+    r"^proxmesh check .*c_eta=0.2$": 4,  # it would diverge
+}
+
+PRELUDES: Mapping[str, str] = {  # what the Python of a page takes for granted
+    "docs/theory.md": "import proxmesh as pm\ngraph = pm.graphs.star(8)\n",
+}
+
+WITH_MNIST = re.compile(r"mnist|FOLDER|paper all")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A command line to run, and every place that shows it."""
+
+    text: str
+    printed: tuple[str, ...]
+    places: tuple[str, ...]
+
+    @property
+    def code(self) -> int:
+        """How it should end."""
+        lines = "\n".join((self.text, *self.printed))
+        found = [c for x, c in EXIT_CODES.items() if re.search(x, lines, re.MULTILINE)]
+        return found[0] if found else 0
+
+
+def collected() -> Iterator[Command]:
+    """Every command of the pages, and what must be run even if no page shows it."""
+    yield Command("every figure", "proxmesh paper all")
+    yield Command("every part", "proxmesh bench")
+    for file in BENCHMARKS:
+        yield Command(f"benchmarks/{file.name}", f"python benchmarks/{file.name}")
+    for file in EXAMPLES:
+        yield Command(str(file.relative_to(ROOT)), launch_line(file))
+    for page in pages():
+        yield from commands(str(page.relative_to(ROOT)), page.read_text())
+
+
+def launch_line(example: Path) -> str:
+    """What an example's docstring says to type, from the repository's root."""
+    found = re.search(r"(python|torchrun|mpiexec) .*?\S+\.py", example.read_text())
+    assert found, f"the docstring of {example} does not say how to start it"
+    words = found[0].split()
+    return " ".join([*words[:-1], str(example.relative_to(ROOT))])
+
+
+def is_run(command: Command) -> bool:
+    """Whether nothing speaks against running it."""
+    return not any(command.text.startswith(begin) for begin in NOT_RUN)
+
+
+def cases() -> list[Case]:
+    """The commands that are run, small; the same one twice is one case."""
+    found: dict[str, Case] = {}
+    for command in filter(is_run, collected()):
+        text = written_out(command)
+        places = found[text].places if text in found else ()
+        found[text] = Case(text, command.printed, (*places, command.place))
+    return list(found.values())
+
+
+def written_out(command: Command) -> str:
+    """With what was left open filled in, and small unless its output is documented."""
+    text = command.text.removeprefix(".venv/bin/")
+    for short, long in WRITTEN_OUT.items():
+        text = text.replace(short, long)
+    flags = [more for pattern, more in SMALLER.items() if re.search(pattern, text)]
+    if flags and not command.printed:
+        for flag in re.findall(r"--\S+(?: [^-]\S*)?", flags[0]):
+            name = flag.split()[0]
+            text = re.sub(rf" {name}( [^-]\S*)?(?= |$)", "", text) + f" {flag}"
+    return text
+
+
+def programs() -> dict[str, str]:
+    """The Python blocks of each page as one program, as a reader would type them."""
+    found = {}
+    for page in pages():
+        name = str(page.relative_to(ROOT))
+        blocks = python_blocks(page.read_text())
+        if blocks:
+            found[name] = "\n".join([PRELUDES.get(name, ""), *blocks])
+    return found
