@@ -196,7 +196,7 @@ def test_compiled_runs_agree_and_say_so(capsys: pytest.CaptureFixture[str]) -> N
 def test_what_auto_came_to_is_in_the_config(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxmesh.runs.build.has_compiler", lambda: False)
+    monkeypatch.setattr("proxmesh.solver.compile_step.has_compiler", lambda: False)
     arguments = [*SMALL, "--compile", "on", "--threads", "1", "--quiet"]
     assert call("run", *arguments, "--out", "a") == 0
     assert "no C++ compiler was found" in capsys.readouterr().err
@@ -556,7 +556,8 @@ def test_run_says_what_was_found_and_whether_it_is_stable(
     printed = capsys.readouterr().out
     assert "found c_rho " in printed
     assert "Hessian-vector products" in printed
-    assert "the steps are stable" in printed or "stable:" in printed
+    assert "\nstable steps: c_eta/c_rho 1.6, this graph needs 1.25\n" in printed
+    assert "curve down" not in printed, "of every network; said by `check`"
     config = tomllib.loads(Path("a/config.toml").read_text())
     assert f"c_rho {config['algorithm']['c_rho']:.3g}" in printed
     assert config["run"]["automatic"] == ["c_rho", "c_eta", "c_a", "smoothness"]
@@ -578,7 +579,7 @@ def test_an_unstable_run_is_warned_of_and_refused_when_strict(
     call("run", *SMALL, *TOO_SHORT, "--out", "a")
     printed = capsys.readouterr()
     assert "warning: this run is likely to diverge. Raise `c_eta`" in printed.err
-    assert "unstable: c_eta / c_rho = 0.8" in printed.out
+    assert "unstable steps: c_eta/c_rho 0.8, this graph needs 1.25" in printed.out
     assert call("run", *SMALL, "--strict", "--quiet") == 0  # stable steps may start
 
 

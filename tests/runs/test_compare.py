@@ -1,6 +1,7 @@
 """Which runs a comparison needs, which are there, and how processes end."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,14 @@ def made(runs: list[PlannedRun], size: int = 2) -> list[Ended]:
         for run in runs:
             pool.submit(run)
         return [m for m in pool.messages() if isinstance(m, Ended)]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A comparison with one run, which its tests leave as it is."""
+    folder = tmp_path_factory.mktemp("finished")
+    made(planned(task(), ["d-psgd"], [0], DEFAULTS, folder).todo)
+    return folder
 
 
 def test_runs_are_made_once_and_half_written_ones_again(tmp_path: Path) -> None:
@@ -97,12 +106,11 @@ def _without(row: str, place: int) -> list[str]:
     ],
 )
 def test_a_folder_of_other_runs_is_refused(
-    tmp_path: Path, flags: dict[str, Any], parameters: Any, message: str
+    finished: Path, flags: dict[str, Any], parameters: Any, message: str
 ) -> None:
-    made(planned(task(), ["d-psgd"], [0], DEFAULTS, tmp_path).todo)
     other = task(**flags)
     with pytest.raises(pm.InputError, match=message):
-        planned(other, ["d-psgd"], [0], parameters, tmp_path)
+        planned(other, ["d-psgd"], [0], parameters, finished)
 
 
 @pytest.mark.parametrize(
@@ -136,10 +144,11 @@ def test_runs_on_an_own_file_are_found_again(
     assert len(planned(own, ["d-psgd"], [0], DEFAULTS, tmp_path).done) == 1
 
 
-def test_a_history_that_lost_rows_is_half_written(tmp_path: Path) -> None:
-    plan = planned(task(), ["d-psgd"], [0], DEFAULTS, tmp_path)
-    made(plan.todo)
-    folder = plan.todo[0].folder
+def test_a_history_that_lost_rows_is_half_written(
+    finished: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "seed-0"
+    shutil.copytree(finished / "d-psgd" / "seed-0", folder)
     assert RunFolder(folder).is_whole()
     history = folder / "history.csv"
     rows = history.read_text().splitlines()
@@ -162,9 +171,15 @@ def test_a_failed_run_leaves_the_others_alone_and_its_reason(tmp_path: Path) -> 
     assert "nowhere" in (tmp_path / "bad" / "seed-0" / "failed.txt").read_text()
 
 
-def test_a_killed_process_is_a_failed_run(tmp_path: Path) -> None:
+def endless(folder: Path) -> PlannedRun:
+    """A run of which only the start is waited for; it would be compiled before that."""
     base = task(**{"run.steps": 1_000_000})
-    run = planned(base, ["d-psgd"], [0], DEFAULTS, tmp_path).todo[0]
+    plan = planned(base, ["d-psgd"], [0], DEFAULTS, folder, compile="off")
+    return plan.todo[0]
+
+
+def test_a_killed_process_is_a_failed_run(tmp_path: Path) -> None:
+    run = endless(tmp_path)
     ended = None
     with Pool(1) as pool:
         pool.submit(run)
@@ -180,8 +195,7 @@ def test_a_killed_process_is_a_failed_run(tmp_path: Path) -> None:
 
 
 def test_leaving_a_pool_stops_what_runs(tmp_path: Path) -> None:
-    base = task(**{"run.steps": 1_000_000})
-    run = planned(base, ["d-psgd"], [0], DEFAULTS, tmp_path).todo[0]
+    run = endless(tmp_path)
     with Pool(1) as pool:
         pool.submit(run)
         next(pool.messages())
@@ -308,10 +322,8 @@ def test_unknown_parameters_are_refused_with_the_nearest_name() -> None:
         load_parameters("a9a-rink")
 
 
-def test_a_summary_is_written_last(tmp_path: Path) -> None:
-    plan = planned(task(), ["d-psgd"], [0], DEFAULTS, tmp_path)
-    made(plan.todo)
-    folder = plan.todo[0].folder
+def test_a_summary_is_written_last(finished: Path) -> None:
+    folder = finished / "d-psgd" / "seed-0"
     assert json.loads((folder / "summary.json").read_text())["outcome"] == "finished"
     newest = max(folder.iterdir(), key=lambda file: file.stat().st_mtime_ns)
     assert newest.name == "summary.json"

@@ -93,7 +93,7 @@ def _announce(
         console.print(f"found {prepared.settled}", highlight=False)
     print_verdict(verdict, verbose)
     if verdict.verdict == "unstable":
-        warn("this run is likely to diverge.")
+        warn(f"this run is likely to diverge. {verdict.remedy}")
 
 
 def _carried_out(built: "Built", prepared: "Run", *, quiet: bool, as_json: bool) -> int:

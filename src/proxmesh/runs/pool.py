@@ -23,7 +23,11 @@ from proxmesh.solver.folder import RunFolder
 __all__ = ["Ended", "Message", "Noted", "PlannedRun", "Pool", "Progressed"]
 
 SECONDS_BETWEEN_REPORTS = 0.2
-PRELOADED = ["proxmesh.runs.build"]
+PRELOADED = [  # with what runs import as they go: gradients are recorded by torch.fx
+    "proxmesh.runs.build",
+    "sklearn.datasets",
+    "torch.fx.experimental.proxy_tensor",
+]
 
 
 @final

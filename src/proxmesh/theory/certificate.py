@@ -115,7 +115,7 @@ class Certificate:
         """What matters before a run: whether the steps are stable on this graph."""
         sizes = f"c_eta/c_rho {self.ratio:.3g}, this graph needs {self.threshold:.3g}"
         if self.verdict == "unstable":
-            return f"unstable steps: {sizes}. {self.remedy}"
+            return f"unstable steps: {sizes}"
         if self.stable_from == 1:
             return f"stable steps: {sizes}"
         if self.stable_from is None:
