@@ -1,4 +1,5 @@
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -6,11 +7,14 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import torch
+from matplotlib.figure import Figure
+from ranks import FORKS
 
 from proxmesh import __version__
 from proxmesh.cli import main
@@ -25,21 +29,39 @@ def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(signal, "signal", lambda *_: None)  # keep pytest's handlers
 
 
-@contextmanager
-def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Start the command in a process of its own, which a failing test leaves dead.
+@pytest.fixture
+def painted() -> None:
+    """For tests that look at figures."""
 
-    A shell without job control lets background jobs ignore SIGINT, and their children
-    inherit that: the process is put back to hear it.
-    """
-    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    code = f"{heard}; from proxmesh.cli import main; main()"
-    command = [sys.executable, "-c", code, *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+
+@pytest.fixture(autouse=True)
+def _figures_stay_blank(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Painting takes longer than a small run; what is not looked at is not painted."""
+    if "painted" not in request.fixturenames:
+        blank = lambda _, file, **__: Path(file).touch()  # noqa: E731
+        monkeypatch.setattr(Figure, "savefig", blank)
+
+
+@contextmanager
+def started(*arguments: str) -> Iterator[BaseProcess]:
+    """Start the command in a process of its own, which a failing test leaves dead."""
+    process = FORKS.Process(target=_command_line, args=(arguments,))
+    process.start()  # in this folder
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.join()
+
+
+def _command_line(arguments: tuple[str, ...]) -> None:
+    # A shell without job control lets background jobs ignore SIGINT, and their children
+    # inherit that: this process is put back to hear it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with Path("printed.txt").open("w", buffering=1) as sys.stdout:
+        main(list(arguments))
 
 
 def wait_until(ready: Callable[[], bool], what: str) -> None:
@@ -57,6 +79,7 @@ def call(*arguments: str) -> int:
     return code
 
 
+@pytest.mark.usefixtures("painted")
 def test_run_prints_progress_a_summary_and_leaves_a_folder(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -187,7 +210,8 @@ def test_large_features_are_pointed_out(capsys: pytest.CaptureFixture[str]) -> N
 def test_compiled_runs_agree_and_say_so(capsys: pytest.CaptureFixture[str]) -> None:
     finals = []
     for mode in ("on", "off"):
-        assert call("run", *SMALL, "--compile", mode, "--out", mode) == 0
+        task = [*SMALL, "--model", "logistic", "--compile", mode]
+        assert call("run", *task, "--out", mode) == 0
         assert ("step compiled in" in capsys.readouterr().out) == (mode == "on")
         finals.append(pd.read_csv(f"{mode}/history.csv").iloc[-1])
     assert finals[0]["train_loss"] == pytest.approx(finals[1]["train_loss"], rel=1e-4)
@@ -235,6 +259,7 @@ def test_own_csv_with_an_own_graph() -> None:
     assert history["test_accuracy"].iloc[-1] > 0.9
 
 
+@pytest.mark.usefixtures("painted")
 def test_graph_prints_numbers_and_draws(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("graph", "ring", "--out", "ring.svg") == 0
     printed = capsys.readouterr().out
@@ -318,8 +343,9 @@ def test_an_interrupted_run_keeps_its_rows(number: signal.Signals, code: int) ->
 
     with started(*command, *long) as process:
         wait_until(has_rows, "the run did not start")
-        process.send_signal(number)
-        assert process.wait(timeout=60) == code
+        os.kill(process.pid or 0, number)
+        process.join(60)
+        assert process.exitcode == code
     summary = json.loads(Path("run/summary.json").read_text())
     assert summary["outcome"] == "interrupted"
     assert summary["final"]["iteration"] == pd.read_csv(history)["iteration"].iloc[-1]
@@ -328,6 +354,7 @@ def test_an_interrupted_run_keeps_its_rows(number: signal.Signals, code: int) ->
 COMPARED = [*SMALL, "--eval-every", "10", "--seeds", "2", "--out", "c"]
 
 
+@pytest.mark.usefixtures("painted")
 def test_compare_runs_every_method_and_seed_and_makes_a_table_and_curves(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -400,6 +427,7 @@ def test_compare_gives_every_method_the_same_gradients(
     }
 
 
+@pytest.mark.usefixtures("painted")
 def test_compare_shows_a_method_that_diverges(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -510,10 +538,10 @@ def test_a_stopped_comparison_leaves_no_process_and_goes_on(
     long = ["--steps", "999999", "--compile", "off", "--out", "c"]
     with started(*compare, *long) as process:
         wait_until(lambda: all(f.exists() for f in history), "the runs did not start")
-        process.send_signal(number)
-        printed, _ = process.communicate(timeout=60)
-        assert process.returncode == code
-    assert "repeat the command to go on" in printed
+        os.kill(process.pid or 0, number)
+        process.join(60)
+        assert process.exitcode == code
+    assert "repeat the command to go on" in Path("printed.txt").read_text()
     sizes = [file.stat().st_size for file in history]
     time.sleep(1)
     assert [file.stat().st_size for file in history] == sizes  # nobody writes on
@@ -624,6 +652,7 @@ def test_check_refuses_in_one_line(
     assert said.count("\n") == 1
 
 
+@pytest.mark.usefixtures("painted")
 def test_the_monitor_counts_and_draws(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [*SMALL, "--eval-every", "5", "--out", "a"]
     assert call("run", *arguments, "--monitor", "theory") == 0
