@@ -24,6 +24,7 @@ NOT_RUN: Mapping[str, str] = {  # by how a command begins
     "pytest tests/": "part of `make test`",
     "PROXMESH_FULL_PARITY=1 pytest": "hours; `make test` takes a part of it",
     "torchrun --nnodes 2": "needs a second machine",
+    "python tests/unchanged.py": "takes minutes, on two versions of the code",
     "sbatch": "needs Slurm; tests/test_deploy.py holds the file to our options",
     "sysctl": "changes the kernel's settings",
 }
