@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from proxmesh.problems import Simplex as Simplex
     from proxmesh.problems import SquaredL2 as SquaredL2
     from proxmesh.problems import models as models
+    from proxmesh.runs.resuming import resume as resume
     from proxmesh.solver import Outcome as Outcome
     from proxmesh.solver import Result as Result
     from proxmesh.solver import Run as Run

@@ -1,7 +1,7 @@
 """Commands and how they end.
 
 Exit code 0 done, 2 bad input, 3 a lost rank, 4 diverged (`check`: would diverge),
-130/143 interrupted.
+129/130/143 interrupted.
 """
 
 import sys
@@ -11,7 +11,18 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from proxmesh import __version__
-from proxmesh.cli import bench, check, compare, data, doctor, graph, paper, run, tune
+from proxmesh.cli import (
+    bench,
+    check,
+    compare,
+    data,
+    doctor,
+    graph,
+    paper,
+    resume,
+    run,
+    tune,
+)
 from proxmesh.cli.console import complain
 from proxmesh.errors import InputError, LostRankError
 from proxmesh.launchers import launched
@@ -32,6 +43,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run")(run.run)
+app.command("resume")(resume.resume)
 app.command("check")(check.check)
 app.command("compare")(compare.compare)
 app.command("tune")(tune.tune)

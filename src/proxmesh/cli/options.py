@@ -63,6 +63,11 @@ TASK = {
         "theory: check the paper's inequalities as it runs [none].",
     ),
     "compile": Flag("run.compile", str, "Compile the step: auto, on or off [auto]."),
+    "checkpoint_every": Flag(
+        "run.checkpoint_every",
+        str,
+        "Iterations or minutes (10min) between checkpoints, or off [1min].",
+    ),
     "threads": Flag(
         "run.threads", int, "CPU threads per run [as many as have work to do]."
     ),
@@ -89,6 +94,18 @@ class TaskOptions:
         """The config: the file, over it `--set` (but for some), over it the flags."""
         from proxmesh.runs.config import load_config
 
+        assignments = [text for text in self.assignments if not leave_out(text)]
+        merged = self._flags() | (flags or {})
+        return load_config(self.given.get("config"), merged, assignments)
+
+    def said(self, flags: dict[str, Any]) -> dict[str, Any]:
+        """All that was said of the task, as dotted keys; no defaults."""
+        from proxmesh.runs.config import said
+
+        merged = self._flags() | flags
+        return said(self.given.get("config"), merged, self.assignments)
+
+    def _flags(self) -> dict[str, Any]:
         given = self.given
         merged = {TASK[name].key: v for name, v in given.items() if TASK[name].key}
         if given.get("l1") is not None:
@@ -100,8 +117,7 @@ class TaskOptions:
                 )
             merged["regularizer.name"] = "l1"
         merged["run.target"] = _targets(given.get("target"))
-        assignments = [text for text in self.assignments if not leave_out(text)]
-        return load_config(given.get("config"), merged | (flags or {}), assignments)
+        return merged
 
     @property
     def assignments(self) -> list[str]:

@@ -3,8 +3,9 @@
 import json
 import signal
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, final
 
 import typer
 
@@ -16,10 +17,11 @@ from proxmesh.launchers import launched
 
 if TYPE_CHECKING:
     from proxmesh.runs.build import Built
+    from proxmesh.runs.config import Config
     from proxmesh.solver import Result, Run
     from proxmesh.theory import Certificate
 
-__all__ = ["run"]
+__all__ = ["Manner", "go_on", "run"]
 
 EXIT_CODES = {"finished": 0, "target reached": 0, "diverged": 4, "interrupted": 130}
 COLORS = {
@@ -40,6 +42,12 @@ def run(
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite a run in --out.")
     ] = False,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            help="Go on with the run in this folder; auto: with one in --out, if any."
+        ),
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse constants that are unstable.")
     ] = False,
@@ -55,10 +63,74 @@ def run(
 ) -> int:
     """Train with one method; all defaults work."""
     show_notices()
+    flags = {"algorithm.name": algorithm}
+    how = Manner(quiet=quiet, as_json=as_json, strict=strict, verbose=verbose)
+    going_on = _folder_to_resume(resume, out, force)
+    if going_on is not None:
+        return go_on(going_on, task.said(flags), how)
+    folder = None if out is None else Path(out)
+    return _go(task.config(flags), folder, how, force=force or resume == "auto")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a run is talked about."""
+
+    quiet: bool = False
+    as_json: bool = False
+    strict: bool = False
+    verbose: bool = False
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing but a result is printed."""
+        return self.quiet or self.as_json
+
+
+def _folder_to_resume(resume: str | None, out: str | None, force: bool) -> Path | None:
+    """The folder whose run is to go on; None: a new run."""
+    if resume is None:
+        return None
+    if force:
+        raise InputError("`--resume` and `--force` contradict each other. Choose one.")
+    if resume != "auto":
+        if out is not None and Path(out) != Path(resume):
+            raise InputError(
+                f"`--resume {resume}` goes on in that folder, but `--out` is `{out}`. "
+                "Leave one of them out."
+            )
+        return Path(resume)
+    if out is None:
+        raise InputError("`--resume auto` looks into the run folder: add `--out DIR`.")
+    begun = Path(out) / "config.toml"
+    return Path(out) if begun.exists() else None
+
+
+def go_on(folder: Path, said: dict[str, Any], how: Manner) -> int:
+    """Go on with the run in a folder, as far as `said` allows."""
+    from proxmesh.runs.resuming import nothing_left, saved_config
+
+    config = saved_config(folder, {"run.engine": "auto", **said})
+    left = nothing_left(folder, config.run.steps)
+    if left is None:
+        return _go(config, folder, how, resume=True)
+    if launched().rank == 0:
+        console.print(str(folder) if how.silent else f"{left} Nothing is left to do.")
+    return 0
+
+
+def _go(
+    config: "Config",
+    folder: Path | None,
+    how: Manner,
+    *,
+    force: bool = False,
+    resume: bool = False,
+) -> int:
     from proxmesh.runs.build import build
     from proxmesh.solver.failures import announcing_failure
 
-    config = task.config({"algorithm.name": algorithm})
     launch = launched()
     if launch.size > 1 and config.run.engine == "simulated":
         raise InputError(
@@ -67,16 +139,16 @@ def run(
         )
     built = build(config)
     world = built.world
-    silent = quiet or as_json
-    folder = Path(world.share({"folder": out or str(_new_folder(built))})["folder"])
-    prepared = built.prepare(folder, force)
+    place = str(folder or _new_folder(built))
+    folder = Path(world.share({"folder": place})["folder"])
+    prepared = built.prepare(folder, force, resume)
     with announcing_failure(world):
-        verdict = prepared.certificate() if strict or not silent else None
-        if strict and verdict is not None and verdict.verdict == "unstable":
+        verdict = prepared.certificate() if how.strict or not how.silent else None
+        if how.strict and verdict is not None and verdict.verdict == "unstable":
             raise InputError(f"`--strict`: {verdict}")
-    if not silent and world.is_root:
-        _announce(built, prepared, verdict, verbose)
-    return _carried_out(built, prepared, quiet=quiet, as_json=as_json)
+    if not how.silent and world.is_root:
+        _announce(built, prepared, verdict, how.verbose)
+    return _carried_out(built, prepared, how)
 
 
 def _announce(
@@ -87,6 +159,8 @@ def _announce(
     where = built.world.describe()
     if where:
         console.print(where)
+    if prepared.journal.rows:
+        console.print(f"going on after iteration {int(prepared.state.k)}")
     if verdict is None:
         return
     if prepared.settled.automatic:
@@ -96,22 +170,21 @@ def _announce(
         warn(f"this run is likely to diverge. {verdict.remedy}")
 
 
-def _carried_out(built: "Built", prepared: "Run", *, quiet: bool, as_json: bool) -> int:
+def _carried_out(built: "Built", prepared: "Run", how: Manner) -> int:
     from proxmesh.cli.progress import progress
 
     is_root, folder = built.world.is_root, prepared.hooks.out
     assert folder is not None
     console.quiet = not is_root
     received: list[int] = []
-    _stop_at_sigterm(received)
-    silent = quiet or as_json or not is_root
-    with progress(prepared.settings.steps, silent) as observer:
+    _stop_at_signals(received)
+    with progress(prepared.settings.steps, how.silent or not is_root) as observer:
         result = prepared.go(observer)
     if is_root:
         _draw(folder, _title(built))
-    if as_json:
+    if how.as_json:
         console.print_json(json.dumps({**result.summary(), "folder": str(folder)}))
-    elif quiet:
+    elif how.quiet:
         console.print(str(folder))
     else:
         _print_summary(result, folder)
@@ -131,15 +204,17 @@ def _draw(folder: Path, title: str) -> None:
         draw_theory(folder, title)
 
 
-def _stop_at_sigterm(received: list[int]) -> None:
-    """Treat SIGTERM like Ctrl-C: the run stops and keeps what it has."""
+def _stop_at_signals(received: list[int]) -> None:
+    """Treat SIGTERM and SIGHUP like Ctrl-C: the run stops and keeps what it has."""
 
     def stop(number: int, frame: Any) -> None:
         del frame
         received.append(number)
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGTERM, stop)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets SIGHUP
+            signal.signal(number, stop)
 
 
 def _new_folder(built: "Built") -> Path:
@@ -198,3 +273,5 @@ def _print_summary(result: "Result", folder: Path) -> None:
             console.print(str(inequality))
     console.print(f"[{COLORS[result.outcome]}]{result.outcome}[/]: {result.message}")
     console.print(f"results in {folder}")
+    if result.outcome == "interrupted":
+        console.print(f"go on with: proxmesh resume {folder}")

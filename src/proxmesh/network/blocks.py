@@ -158,7 +158,7 @@ class BlockWorld:
         device: torch.device,
     ) -> None:
         graph, transport = placement.graph, watch.transport
-        rank = transport.rank
+        rank = self.rank = transport.rank
         self.graph = graph
         self.placement = placement
         self.watch = watch
@@ -224,6 +224,10 @@ class BlockWorld:
         words = self.watch.gather(json.dumps(numbers) if self.is_root else "")
         shared: dict[str, Any] = json.loads(words[0])
         return shared
+
+    def gather(self, numbers: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Every rank's numbers and words, to the last digit."""
+        return [json.loads(words) for words in self.watch.gather(json.dumps(numbers))]
 
     def agree(self, facts: Mapping[str, str]) -> None:
         """Refuse to start when a rank was started with other facts."""

@@ -54,6 +54,7 @@ class SimulatedWorld:
         self.graph = graph
         self.n = graph.n
         self.engine = "simulated"
+        self.rank = 0
         self.agents = tuple(range(graph.n))
         self.is_root = True
         self.distributed = False
@@ -80,6 +81,10 @@ class SimulatedWorld:
     def share(self, numbers: Mapping[str, Any]) -> dict[str, Any]:
         """Return the numbers: this process is the root."""
         return dict(numbers)
+
+    def gather(self, numbers: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the numbers: there is no other process."""
+        return [dict(numbers)]
 
     def agree(self, facts: Mapping[str, str]) -> None:
         """Do nothing: one process always agrees with itself."""

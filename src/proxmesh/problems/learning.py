@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import final
+from typing import Any, final
 
 from torch import Tensor, nn
 
@@ -16,13 +16,12 @@ from proxmesh.problems.gradient_ways import AskedWay, GradientWays, Paired, Vect
 from proxmesh.problems.initial_rows import initial_rows
 from proxmesh.problems.layout import Layout
 from proxmesh.problems.local_shards import LocalShards, agents_of, number_of_agents
+from proxmesh.problems.regularized import Regularized
 from proxmesh.problems.regularizers import (
     NeedsLayout,
     NoRegularizer,
     Regularizer,
     bind_to_layout,
-    has_distance,
-    has_subgrad,
 )
 from proxmesh.problems.stacked_model import Way
 from proxmesh.problems.stateful_layers import refuse_stateful
@@ -33,7 +32,7 @@ __all__ = ["LearningProblem"]
 
 
 @final
-class LearningProblem:
+class LearningProblem(Regularized):
     """Train a model on shards that stay with their agents.
 
     Row i of every stacked tensor holds the trainable parameters of agent i's copy of
@@ -252,18 +251,6 @@ class LearningProblem:
         """
         return self.gradients.hvp(x, u, batch)
 
-    def prox(self, z: Tensor, step: Tensor | float) -> Tensor:
-        """Row-wise prox of ``step * h``.
-
-        Parameters
-        ----------
-        z
-            Rows.
-        step
-            A number, a 0-d tensor or ``[n_local, 1]``.
-        """
-        return self.regularizer.prox(z, step)
-
     # -- what a run starts from and ends with ----------------------------------------
 
     def x0(self, init: str = "same") -> Tensor:
@@ -340,41 +327,6 @@ class LearningProblem:
             self.gradients.model, self._test, x_mean, self.chunk_size
         )
 
-    def penalty(self, x: Tensor) -> Tensor:
-        """h(x_i), ``[rows]``.
-
-        Parameters
-        ----------
-        x
-            Any number of rows.
-        """
-        return self.regularizer.value(x)
-
-    def subgrad(self, x: Tensor) -> Tensor:
-        """Row i: a subgradient of h at x_i, if h has one.
-
-        Parameters
-        ----------
-        x
-            Any number of rows.
-        """
-        if not has_subgrad(self.regularizer):
-            kind = type(self.regularizer).__name__
-            raise InputError(f"regularizer `{kind}` offers no subgradient.")
-        return self.regularizer.subgrad(x)
-
-    def distance(self, u: Tensor, y: Tensor) -> Tensor | None:
-        """Squared distance of u_i to the subdifferential of h at y_i, if h tells.
-
-        Parameters
-        ----------
-        u, y
-            Any number of rows.
-        """
-        if not has_distance(self.regularizer):
-            return None
-        return self.regularizer.distance(u, y)
-
     # -- all agents at once ----------------------------------------------------------
 
     @property
@@ -386,6 +338,27 @@ class LearningProblem:
     def paired(self) -> bool:
         """Whether two gradients on one batch are taken in one pass."""
         return self.gradients.paired
+
+    @property
+    def taken(self) -> dict[str, Any]:
+        """How gradients are taken, as the arguments `vectorize` and `paired`."""
+        return {"vectorize": self.way != "loop" and self.way, "paired": self.paired}
+
+    def taken_in(self, ways: Mapping[str, Any]) -> "LearningProblem":
+        """The same problem, its gradients taken in ways that were chosen before.
+
+        Parameters
+        ----------
+        ways
+            What `taken` has told; nothing: they are chosen.
+        """
+        mine = copy.copy(self)
+        if ways:
+            mine._asked = AskedWay(**ways)
+        if mine.agents:
+            first = self.local_shards.first(2, 2)
+            mine._possible = self.ways.possible(mine._asked, first)
+        return mine
 
     @property
     def gradients(self) -> BatchGradients:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from proxmesh.algorithms import ALGORITHMS
 from proxmesh.construct import construct
 from proxmesh.data.agent_files import agent_files, load_agents
 from proxmesh.data.datasets import DATASETS, Dataset, load
-from proxmesh.errors import InputError, unknown
+from proxmesh.errors import InputError, Notice, unknown
 from proxmesh.graphs import CONSTRUCTORS, Graph, make
 from proxmesh.launchers import launched, threads_allowed
 from proxmesh.network import connect
@@ -30,8 +31,9 @@ from proxmesh.runs.config import (
     flattened,
 )
 from proxmesh.solver.failures import announcing_failure
-from proxmesh.solver.folder import without_empty
+from proxmesh.solver.folder import RunFolder, without_empty
 from proxmesh.solver.preparation import prepared
+from proxmesh.solver.resuming import newest_whole
 from proxmesh.solver.run import Run
 from proxmesh.solver.settings import EVALUATIONS, Hooks
 from proxmesh.types import Algorithm, World
@@ -66,17 +68,31 @@ class Built:
         """The data set, or the file that was named in its place."""
         return PER_AGENT if _has_agent_files(self.config) else self.config.data.name
 
-    def prepare(self, out: Path | None = None, force: bool = False) -> Run:
-        """Prepare the run; its folder will hold the complete config."""
+    def prepare(
+        self, out: Path | None = None, force: bool = False, resume: bool = False
+    ) -> Run:
+        """Prepare the run; its folder will hold the complete config.
+
+        `resume`: go on from its checkpoint, or start over if there is none.
+        """
+        checkpoint = None
+        if resume and out is not None:
+            checkpoint = newest_whole(RunFolder(out).checkpoints, self.world)
+            if checkpoint is None and self.world.is_root:
+                _tell_start_over(out)
         return prepared(
             self.problem,
             self.algorithm,
             self.graph,
             settings=self.config.run.settings().changed(eval_every=self.eval_every),
             hooks=Hooks(
-                init=self.config.model.init, out=out, force=force, config=self.complete
+                init=self.config.model.init,
+                out=out,
+                force=force or resume,
+                config=self.complete,
             ),
             world=self.world,
+            checkpoint=checkpoint,
         )
 
     def complete(self, run: Run) -> dict[str, Any]:
@@ -119,6 +135,15 @@ class Built:
             constructor = CONSTRUCTORS[config.graph.name]
             tree["graph"] = {**_defaults(constructor, "seed", "n"), **tree["graph"]}
         return tree
+
+
+def _tell_start_over(folder: Path) -> None:
+    if RunFolder(folder).held:
+        warnings.warn(
+            f"the run in `{folder}` left no checkpoint to go on from: it starts over.",
+            Notice,
+            stacklevel=3,
+        )
 
 
 def build(config: Config) -> Built:

@@ -23,7 +23,7 @@ from pydantic import (
 
 from proxmesh.errors import InputError, unknown
 from proxmesh.solver.folder import without_empty
-from proxmesh.solver.settings import LOCAL, Count, Settings
+from proxmesh.solver.settings import LOCAL, Count, Settings, said_by
 
 __all__ = [
     "HOW_IT_IS_COMPUTED",
@@ -32,6 +32,7 @@ __all__ = [
     "flattened",
     "load_config",
     "put",
+    "said",
     "task_of",
     "with_defaults",
     "without_empty",
@@ -39,6 +40,7 @@ __all__ = [
 
 HOW_IT_IS_COMPUTED = (  # where and how fast: other values give the same result
     "data.dir",
+    "run.checkpoint_every",
     "run.paired",
     "run.threads",
     "run.vectorize",
@@ -200,8 +202,7 @@ def load_config(
     """
     text = "" if file is None else _read(Path(file))
     tree = _parsed(text, file)
-    given = {path: value for path, value in (flags or {}).items() if value is not None}
-    dotted = dict(map(assignment, assignments)) | given
+    dotted = _dotted(flags, assignments)
     _forget_what_was_found(tree, dotted)
     for path, value in dotted.items():
         put(tree, path, value)
@@ -212,6 +213,23 @@ def load_config(
         raise _explained(error, source) from error
     config._source = source
     return config
+
+
+def said(
+    file: str | Path | None = None,
+    flags: Mapping[str, Any] | None = None,
+    assignments: Iterable[str] = (),
+) -> dict[str, Any]:
+    """All that a file, flags and assignments set, as dotted keys; no defaults."""
+    tree = {} if file is None else _parsed(_read(Path(file)), file)
+    return flattened(tree) | _dotted(flags, assignments)
+
+
+def _dotted(
+    flags: Mapping[str, Any] | None, assignments: Iterable[str]
+) -> dict[str, Any]:
+    given = {path: value for path, value in (flags or {}).items() if value is not None}
+    return dict(map(assignment, assignments)) | given
 
 
 def _forget_what_was_found(tree: dict[str, Any], changes: Iterable[str]) -> None:
@@ -319,8 +337,9 @@ def _explained(error: ValidationError, source: Source) -> InputError:
         place = f"section `{keys[0]}`" if len(keys) > 1 else "the config"
         mistake = unknown("option", keys[-1], known, of=place)
         return InputError(f"{str(mistake).rstrip('.')}{where}.")
-    wrong = first["msg"].replace("Input should be", "must be", 1)
-    return InputError(f"`{'.'.join(keys)}` {wrong}, got {first['input']!r}{where}.")
+    return InputError(
+        f"`{'.'.join(keys)}` {said_by(first)}, got {first['input']!r}{where}."
+    )
 
 
 def _line_of(text: str, keys: list[str]) -> int | None:

@@ -22,6 +22,7 @@ class Costs:
     vector_bytes: int  # of one vector over every directed edge
     gradients: int = 0
     vectors: int = 0
+    counted: int = -1  # the last iteration
 
     @staticmethod
     def up_to(
@@ -34,8 +35,7 @@ class Costs:
             shard_size=_mean_shard(problem, world, len(x)),
             vector_bytes=x.shape[1] * x.element_size() * world.num_links,
         )
-        for iteration in range(k + 1):
-            costs.add(iteration)
+        costs.catch_up(k)
         return costs
 
     def add(self, k: int) -> None:
@@ -44,6 +44,12 @@ class Costs:
         size = self.shard_size if cost.batch == "shard" else cost.batch
         self.gradients += round(cost.gradients * (size or self.batch_size))
         self.vectors += cost.vectors
+        self.counted = k
+
+    def catch_up(self, k: int) -> None:
+        """Count every iteration up to k that is not yet."""
+        for iteration in range(self.counted + 1, k + 1):
+            self.add(iteration)
 
     @property
     def bytes(self) -> int:

@@ -1,23 +1,31 @@
 """A run folder: the one place that writes its files, and the one that reads them."""
 
+import errno
 import json
 import os
+import shutil
+import tempfile
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 import pandas as pd
 import tomli_w
+from safetensors import SafetensorError
 from safetensors.torch import save_model
 from torch import nn
 
 from proxmesh.errors import InputError
+from proxmesh.solver.durable import replaced, written
 from proxmesh.solver.history import table
+from proxmesh.solver.lock import FolderLock, holder_of
 from proxmesh.solver.outcome import Outcome
 
 if TYPE_CHECKING:
+    from proxmesh.solver.journal import Journal
     from proxmesh.solver.result import Result
 
 __all__ = ["RunFolder", "without_empty"]
@@ -29,7 +37,7 @@ AGENT_FILES = ("csv", "safetensors")
 @final
 @dataclass(frozen=True, slots=True)
 class RunFolder:
-    """config.toml, history.csv, summary.json and the models of one run.
+    """config.toml, history.csv, summary.json, checkpoints and models of one run.
 
     Parameters
     ----------
@@ -74,6 +82,15 @@ class RunFolder:
                 "Choose another folder, or overwrite it with `--force` (`force=True`)."
             )
 
+    def require_unlocked(self) -> None:
+        """Refuse a folder that another process is writing."""
+        holder = holder_of(self.path)
+        if holder is not None:
+            raise InputError(
+                f"folder `{self.path}` is being written by process {holder['pid']} on "
+                f"{holder['host']}. Choose another folder."
+            )
+
     def require_collection(self) -> None:
         """Refuse a folder for several runs that is that of one, or not writable."""
         if self.held:
@@ -93,19 +110,49 @@ class RunFolder:
 
     # -- writing ---------------------------------------------------------------------
 
+    @property
+    def checkpoints(self) -> Path:
+        """Where the checkpoints are."""
+        return self.path / "checkpoint"
+
+    def locked(self) -> FolderLock:
+        """Make the folder, and keep others from writing it."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.path):  # files can be made here
+                return FolderLock(self.path)
+        except OSError as error:
+            raise _not_writable(self.path, error) from error
+
     def created(self, force: bool = False) -> "RunFolder":
         """Make the folder, or empty the run in it if `force`."""
         self.require_free(force)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            probe = self.path / ".writable"
-            probe.touch()
-            probe.unlink()
             for name in (*self.HOLDS_A_RUN, *self.MADE_BESIDES):
                 (self.path / name).unlink(missing_ok=True)
+            shutil.rmtree(self.checkpoints, ignore_errors=True)
         except OSError as error:
             raise _not_writable(self.path, error) from error
         return self
+
+    def reopened(self, journal: "Journal", agents: Sequence[int]) -> "RunFolder":
+        """Go on with the run that is there, as it was at its checkpoint.
+
+        `agents`: those that report for themselves from here; none: there is one
+        history.
+        """
+        try:
+            for name in ("summary.json", self.FAILURE):
+                (self.path / name).unlink(missing_ok=True)
+            opened = RunFolder(self.path, by_agent=bool(agents))
+            for agent in agents or (None,):
+                mine = [r for r in journal.rows if agent in {None, r.get("agent")}]
+                text = table(mine, journal.columns).to_csv(index=False)
+                written(opened._history_of(agent), text)
+        except OSError as error:
+            raise _not_writable(self.path, error) from error
+        return opened
 
     def created_for(self, agents: Sequence[int], force: bool = False) -> "RunFolder":
         """Make the place where each of these agents reports for itself."""
@@ -128,43 +175,71 @@ class RunFolder:
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Write the complete config, which reruns the run exactly."""
         text = tomli_w.dumps(without_empty(config))
-        (self.path / "config.toml").write_text(text)
+        written(self.path / "config.toml", text)
 
     def append(self, row: Mapping[str, float], columns: Sequence[str]) -> None:
-        """Add a row to the history at once, so that a crash loses nothing."""
-        file = self.path / "history.csv"
-        if self.by_agent:
-            file = self.path / AGENTS / f"{row['agent']}.csv"
-        line = table([row], columns)
-        line.to_csv(file, mode="a", header=not file.exists(), index=False)
+        """Add a row to the history at once, so that a crash loses nothing.
+
+        Where the disk is full, the file stays as it was.
+        """
+        file = self._history_of(row["agent"] if self.by_agent else None)
+        with file.open("ab", buffering=0) as opened:
+            size = opened.tell()
+            text = table([row], columns).to_csv(index=False, header=not size)
+            line = text.encode()
+            try:
+                cut = opened.write(line) < len(line)
+            except OSError:
+                opened.truncate(size)
+                raise
+            if cut:
+                opened.truncate(size)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _history_of(self, agent: float | None) -> Path:
+        if agent is None:
+            return self.path / "history.csv"
+        return self.path / AGENTS / f"{int(agent)}.csv"
 
     def write_result(self, result: "Result", summary: bool = True) -> None:
-        """Write what is known at the end; the summary last: with it a run is whole."""
-        if self.by_agent:
-            for agent, model in result.agent_models():
-                save_model(model, str(self.path / AGENTS / f"{agent}.safetensors"))
-        else:
-            result.history.to_csv(self.path / "history.csv", index=False)
-        if result.monitor is not None and result.monitor.rows and summary:
-            seen = pd.DataFrame(result.monitor.rows)
-            seen.to_csv(self.path / self.THEORY, index=False)
+        """Write what is known at the end: what is dearest first, the summary last.
+
+        With a summary a run is whole.
+        """
+        try:
+            self._write_models(result)
+            if not self.by_agent:
+                text = result.history.to_csv(index=False)
+                written(self.path / "history.csv", text)
+            if result.monitor is not None and result.monitor.rows and summary:
+                seen = pd.DataFrame(result.monitor.rows)
+                written(self.path / self.THEORY, seen.to_csv(index=False))
+            if summary:
+                text = json.dumps(result.summary(), indent=2, allow_nan=False)
+                written(self.path / "summary.json", text + "\n")
+        except (OSError, SafetensorError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise InputError(
+                f"folder `{self.path}`: the result could not be written: {reason}. "
+                f"Make room, then go on with `proxmesh resume {self.path}`."
+            ) from error
+
+    def _write_models(self, result: "Result") -> None:
         models: dict[str, nn.Module | None] = {
             "model": result.model,
             "sparse_model": result.sparse_model,
         }
+        if self.by_agent:
+            models |= {f"{AGENTS}/{a}": module for a, module in result.agent_models()}
         for name, module in models.items():
             if module is not None:
-                save_model(module, str(self.path / f"{name}.safetensors"))
-        if summary:
-            text = json.dumps(result.summary(), indent=2, allow_nan=False)
-            written = self.path / "summary.json.new"
-            written.write_text(text + "\n")
-            written.replace(self.path / "summary.json")
+                file = self.path / f"{name}.safetensors"
+                replaced(file, partial(_save, module))
 
     def write_failure(self, reason: str) -> None:
         """Keep why a run ended without a result."""
         self.path.mkdir(parents=True, exist_ok=True)
-        (self.path / self.FAILURE).write_text(reason + "\n")
+        written(self.path / self.FAILURE, reason + "\n")
 
     # -- reading ---------------------------------------------------------------------
 
@@ -229,6 +304,10 @@ def without_empty(config: Mapping[str, Any]) -> dict[str, Any]:
         for key, value in config.items()
         if value is not None and value not in ({}, [])
     }
+
+
+def _save(module: nn.Module, file: Path) -> None:
+    save_model(module, str(file))
 
 
 def _not_writable(path: Path, error: OSError) -> InputError:

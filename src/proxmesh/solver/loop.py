@@ -1,10 +1,10 @@
 """The one loop: step, evaluate now and then, stop for a reason."""
 
 import contextlib
-import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, final
 
 import torch
@@ -17,9 +17,12 @@ from proxmesh.solver.costs import Costs
 from proxmesh.solver.divergence import BLOW_UP, is_finite, post_mortem
 from proxmesh.solver.folder import RunFolder
 from proxmesh.solver.history import ordered, table
+from proxmesh.solver.journal import Journal
 from proxmesh.solver.last_good import LastGood
 from proxmesh.solver.outcome import Outcome
+from proxmesh.solver.pulse import Pulse
 from proxmesh.solver.result import Result
+from proxmesh.solver.saving import Saver
 from proxmesh.solver.settings import Hooks, Settings
 from proxmesh.solver.signals import Signals
 from proxmesh.solver.stopwatch import Stopwatch
@@ -46,47 +49,43 @@ class Loop:
     costs: Costs
     monitor: Monitor | None
     config: Mapping[str, Any] | None
+    journal: Journal
+    new_saver: Callable[[Path], Saver | None]
     folder: RunFolder | None = None  # once there is something to write
-    rows: list[Mapping[str, float]] = field(default_factory=list)
-    columns: list[str] = field(default_factory=list)
+    saver: Saver | None = None
+    unwritten: list[Mapping[str, float]] = field(default_factory=list)
+    good: LastGood = field(default_factory=LastGood)
+    looked: int = -1  # the last iteration whose evaluation was finished
+    ends: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     clock: Stopwatch = field(default_factory=Stopwatch)
     glanced: float = 0.0  # seconds at which the observer was last told
-    limit: float = math.inf  # stationarity beyond which the run has blown up
 
     def go(self, state: Any) -> Result:
         """Step and evaluate, and turn the end into a result.
 
         Nobody else may hold the state: it is large, and here it is let go step by step.
         """
-        good, signals = LastGood(), Signals(self.world)
-        good.keep(state)
-        begin, every = int(state.k), self.settings.every
-        end = begin + self.settings.steps
-        self.clock.device = state.x.device
-        with signals.noted():
+        signals, pulse = Signals(self.world), Pulse(self.world)
+        self.good.keep(state)
+        end = self.journal.begin + self.settings.steps
+        self.clock.device, self.clock.before = state.x.device, self.journal.seconds
+        with self.ends, signals.noted():
             try:
-                if not self._evaluate(state):
-                    return self._diverged(state, begin)
+                ended = self._begun(state)
+                if ended is not None:
+                    return ended
                 self.clock.start()
-                for k in range(begin + 1, end + 1):
+                for k in range(int(state.k) + 1, end + 1):
                     state = self.step(state)
                     self.costs.add(k)
-                    if signals.ask_to_stop(k):
-                        return self._interrupted(state, end)
-                    if (k - begin) % every and k != end:
+                    if self._is_to_look_at(k):
+                        ended = self._looked(state, k)
+                        if ended is not None:
+                            return ended
+                    else:
                         self._glance(k)
-                        continue
-                    self.clock.stop()
-                    self._require_counted(state, k)
-                    if not self._evaluate(state):
-                        return self._diverged(good.get(), k)
-                    good.keep(state)
-                    if self.monitor is not None:
-                        self.monitor.look(state)
-                    reason = self._reason_to_stop(state)
-                    if reason:
-                        return self._result(Outcome.TARGET_REACHED, reason, state)
-                    self.clock.start()
+                    if k < end and self._is_told_to_stop(signals, pulse, state, k):
+                        return self._interrupted(state, end)
             except KeyboardInterrupt:
                 if self.world.distributed:
                     raise  # not agreed on: the others are elsewhere
@@ -94,14 +93,79 @@ class Loop:
             except LostRankError as error:
                 error.iteration = int(state.k)
                 raise
+            self._save_last(state)
             return self._result(Outcome.FINISHED, f"{end} iterations.", state)
 
-    def _interrupted(self, state: Any, end: int) -> Result:
-        """Stop here, after one more look."""
+    def _begun(self, state: Any) -> Result | None:
+        """Look where the run begins, or open its folder where it goes on."""
+        k, journal = int(state.k), self.journal
+        if not journal.rows:
+            self.looked = k
+            return None if self._evaluate(state) else self._diverged(state, k)
+        self._open_folder(resumed_at=k)
+        if journal.rows[-1]["iteration"] < k and self._is_to_look_at(k):
+            return self._looked(state, k)  # it was cut off before it had
+        self.looked = k
+        return None
+
+    def _is_to_look_at(self, k: int) -> bool:
+        done = k - self.journal.begin
+        return done % self.settings.every == 0 or done == self.settings.steps
+
+    def _looked(self, state: Any, k: int) -> Result | None:
+        """Evaluate with the clock stopped; a result if the run ends here."""
         self.clock.stop()
+        self._require_counted(state, k)
+        if not self._evaluate(state):
+            return self._diverged(self.good.get(), k)
+        self.good.keep(state)
+        if self.monitor is not None:
+            self.monitor.look(state)
+        reason = self._reason_to_stop(state)
+        if reason:
+            return self._result(Outcome.TARGET_REACHED, reason, state)
+        self.looked = k
+        self.clock.start()
+        return None
+
+    def _is_told_to_stop(
+        self, signals: Signals, pulse: Pulse, state: Any, k: int
+    ) -> bool:
+        """At a beat, ask all ranks whether one must stop, and see to checkpoints."""
+        saver = self.saver
+        if not (pulse.is_at(k) or (saver is not None and saver.is_at(k))):
+            return False
+        wishes = (False, False, False)
+        if saver is not None:
+            wishes = saver.answers(k, self.clock.seconds)
+        stop, *found = pulse.ask(k, [signals.heard, *wishes])
+        if saver is not None and not stop:
+            self.journal.seconds = self.clock.seconds
+            saver.act(state, self.journal, *found)
+        return stop
+
+    def _interrupted(self, state: Any, end: int) -> Result:
+        """Stop here: a checkpoint first, then one more look."""
+        self.clock.stop()
+        k = int(state.k)
+        self.costs.catch_up(k)
+        if self.looked < k:  # what a look has left behind that was cut off
+            self.journal.forget(k)
+        with contextlib.suppress(KeyboardInterrupt):  # asked twice: without it
+            self._save_last(state, always=True)
         self._look_once_more(state)
-        message = f"after iteration {int(state.k)} of {end}."
+        message = f"after iteration {k} of {end}."
         return self._result(Outcome.INTERRUPTED, message, state)
+
+    def _save_last(self, state: Any, always: bool = False) -> None:
+        """Leave a checkpoint of the last state, if the run has made any or `always`."""
+        if self.saver is None:
+            return
+        self.journal.seconds = self.clock.seconds
+        if always:
+            self.saver.save_now(state, self.journal)
+        else:
+            self.saver.close(state, self.journal)
 
     def _glance(self, k: int) -> None:
         """Let the observer look, a few times a second: a look costs a small step."""
@@ -126,21 +190,40 @@ class Loop:
         """Add rows to the history; False, and no row, if the state has blown up."""
         rows = self._measured(state)
         sizes = [next(row[n] for n in SIZES if n in row) for row in rows]
-        small = self._everywhere(all(size <= self.limit for size in sizes))
+        journal = self.journal
+        small = self._everywhere(all(size <= journal.limit for size in sizes))
         if not (small and is_finite(state, self.world)):
             return False
-        if not self.rows:
-            self.columns = ordered(list(rows[0]))
-            self.limit = BLOW_UP * max(1.0, *sizes)
-            require_columns(self.settings.target, self.columns)
+        if not journal.rows:
+            journal.columns = ordered(list(rows[0]))
+            journal.limit = BLOW_UP * max(1.0, *sizes)
+            require_columns(self.settings.target, journal.columns)
             self._open_folder()  # only now: what was wrong has been found
         for row in rows:
-            self.rows.append(row)
-            if self.folder is not None:
-                self.folder.append(row, self.columns)
+            journal.rows.append(row)
+            self._append(row)
             if self.hooks.observer is not None:
                 self.hooks.observer.on_row(row)
         return True
+
+    def _append(self, row: Mapping[str, float]) -> None:
+        """Write a row of the history now, or as soon as the disk takes it."""
+        if self.folder is None:
+            return
+        told = bool(self.unwritten)
+        self.unwritten.append(row)
+        try:
+            while self.unwritten:
+                self.folder.append(self.unwritten[0], self.journal.columns)
+                del self.unwritten[0]
+        except OSError as error:
+            if not told:
+                warnings.warn(
+                    f"the history in `{self.folder.path}` cannot be written: "
+                    f"{error.strerror}. The run goes on, and tries again.",
+                    Notice,
+                    stacklevel=2,
+                )
 
     def _measured(self, state: Any) -> list[dict[str, float]]:
         """One row, the root's on every rank; or one for each agent that lives here."""
@@ -160,13 +243,14 @@ class Loop:
 
     def _look_once_more(self, state: Any) -> None:
         """Evaluate an interrupted run where it stands; a second Ctrl-C skips it."""
-        if self.rows and self.rows[-1]["iteration"] == int(state.k):
+        rows = self.journal.rows
+        if rows and rows[-1]["iteration"] == int(state.k):
             return
         with contextlib.suppress(KeyboardInterrupt):
             self._evaluate(state)
 
     def _reason_to_stop(self, state: Any) -> str | None:
-        row = self.rows[-1]
+        row = self.journal.rows[-1]
         for name, value in self.settings.target.items():
             above = name in HIGHER_IS_BETTER
             if row[name] >= value if above else row[name] <= value:
@@ -182,16 +266,30 @@ class Loop:
                 return f"stopped by `{name}` at iteration {row['iteration']:.0f}."
         return None
 
-    def _open_folder(self) -> None:
+    def _open_folder(self, resumed_at: int | None = None) -> None:
+        """Make the run folder, or go on in it."""
         if self.hooks.out is None:
             return
         folder, force = RunFolder(self.hooks.out), self.hooks.force
+        journal = self.journal
         if self.world.is_root:
-            self.folder = folder.created(force)
-            if self.config is not None:
-                self.folder.write_config(self.config)
-        if self.settings.evaluation == "local":
-            self.folder = folder.created_for(self.world.agents, force)
+            self.ends.callback(folder.locked().release)
+        if resumed_at is not None:
+            by_agent = self.settings.evaluation == "local"
+            if by_agent or self.world.is_root:
+                agents = self.world.agents if by_agent else ()
+                self.folder = folder.reopened(journal, agents)
+        else:
+            if self.world.is_root:
+                self.folder = folder.created(force)
+            if self.settings.evaluation == "local":
+                self.folder = folder.created_for(self.world.agents, force)
+        if self.world.is_root and self.config is not None:
+            folder.write_config(self.config)
+        self.saver = self.new_saver(folder.checkpoints)
+        if self.saver is not None:
+            self.saver.start_from(journal.seconds, resumed_at)
+            self.ends.callback(self.saver.wait)  # whatever ends the run
 
     def _diverged(self, good: Any, last: int) -> Result:
         def step(state: Any) -> Any:
@@ -206,9 +304,9 @@ class Loop:
         return self._result(Outcome.DIVERGED, message, good)
 
     def _result(self, outcome: Outcome, message: str, state: Any) -> Result:
-        columns = self.columns or ["iteration"]
+        columns = self.journal.columns or ["iteration"]
         result = Result(
-            history=table(self.rows, columns),
+            history=table(self.journal.rows, columns),
             outcome=outcome,
             message=message,
             state=state,

@@ -21,19 +21,25 @@ from proxmesh.solver.arguments import (
     require_targets,
     require_width,
 )
+from proxmesh.solver.checkpoint import Checkpoint
 from proxmesh.solver.compile_step import pays_off
+from proxmesh.solver.facts import deciding
 from proxmesh.solver.failures import announcing_failure
 from proxmesh.solver.folder import RunFolder
+from proxmesh.solver.journal import Journal
 from proxmesh.solver.malloc import reuse_large_blocks
+from proxmesh.solver.method_as_text import from_written
 from proxmesh.solver.result import Result
 from proxmesh.solver.run import Run
 from proxmesh.solver.settings import Callback, Hooks, Observer, Settings, joined_before
+from proxmesh.solver.state import state_of
 from proxmesh.theory import Settled, settled
 from proxmesh.types import (
     Algorithm,
     Problem,
     World,
     can_be_divided,
+    chooses_a_way,
     facts_of,
     finds_constants,
     starts_itself,
@@ -64,6 +70,7 @@ def prepare(
     callbacks: Sequence[Callback] = (),
     observer: Observer | None = None,
     compile: bool | Literal["auto"] = "auto",  # noqa: A002 - torch's own word for it
+    checkpoint_every: int | str | None = None,
     out: str | Path | None = None,
     config: Mapping[str, Any] | Callable[[Run], Mapping[str, Any]] | None = None,
     force: bool = False,
@@ -79,7 +86,7 @@ def prepare(
     problem, algorithm, graph, steps
         What to minimize, how, who talks to whom, and how many iterations.
     state, x0, init, engine, timeout, eval_every, evaluation, target, metrics, kkt, \
-monitor, callbacks, observer, compile, out, config, force
+monitor, callbacks, observer, compile, checkpoint_every, out, config, force
         See `proxmesh.solve`, which is ``prepare(...).go()``.
 
     Returns
@@ -174,6 +181,10 @@ def solve(*args: Any, **kwargs: Any) -> Result:
         length is likely to win more time than that takes. Results agree to rounding;
         say True or False where they must agree to the bit. On a distributed engine
         the gradients are compiled, since messages are part of the step.
+    checkpoint_every
+        Iterations, or minutes of computing (``"10min"``), between checkpoints in the
+        run folder, from which `proxmesh.resume` goes on; ``"off"`` makes none. If not
+        given: a minute, more where one takes longer than a hundredth of that.
     out, config, force
         Run folder to write as the run goes, the config to keep in it (or a function
         that makes it from the prepared run), and whether to overwrite a run that is
@@ -209,13 +220,21 @@ def prepared(
     settings: Settings,
     hooks: Hooks,
     world: World | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Run:
-    """Prepare a run from settings and hooks; `world`: a network joined before."""
+    """Prepare a run from settings and hooks.
+
+    `world`: a network joined before; `checkpoint`: where the run goes on.
+    """
     state = hooks.state
     if isinstance(state, Result):
         settings = _as_before(settings, state)
         algorithm = _with_constants_of(state.algorithm, algorithm)
         state = state.state
+    if checkpoint is not None:
+        saved = checkpoint.manifest
+        settings = _as_saved(settings, saved.settings)
+        algorithm = _with_constants_of(from_written(saved.algorithm), algorithm)
     require_start(state, hooks.x0, algorithm)
     require_parts(problem, algorithm)
     require_targets(settings.target, hooks)
@@ -225,31 +244,31 @@ def prepared(
     graph = as_graph(graph)
     with announcing_failure(world):
         if hooks.out is not None and world.is_root:
-            RunFolder(hooks.out).require_free(hooks.force)
+            RunFolder(hooks.out).require_unlocked()
+            RunFolder(hooks.out).require_free(hooks.force or checkpoint is not None)
+        if checkpoint is not None and chooses_a_way(problem):
+            problem = problem.taken_in(checkpoint.manifest.problem)
         problem = _local_part(problem, world)
+        if checkpoint is not None:
+            state = _restored(checkpoint, algorithm, problem, world)
+            given = state.x
         rows = _first_rows(problem, world, given, hooks)
         require_width(rows, problem, world, "x0" if state is None else "state.x")
-        world.agree(
-            {
-                "algorithm": repr(algorithm),
-                **_facts(problem, rows),
-                "start": f"iteration {0 if state is None else int(state.k)}",
-                **settings.facts(),
-                **hooks.facts(),
-            }
-        )
+        start = 0 if state is None else int(state.k)
+        facts = deciding(algorithm, problem, rows, settings, hooks)
+        world.agree({**facts, "start": f"iteration {start}"})
         found = Settled(algorithm)
         if state is None:
             if given is None and hooks.init == "same":
                 rows = _rows_of_root(rows, world)
             found = settled(algorithm, problem, world, graph, rows)
             state = found.algorithm.init(rows, problem, world)
-        del rows  # the state must be the only one to hold them: they are large
+        del rows, given  # the state must be the only one to hold them: they are large
         reuse_large_blocks(state.x)
         if settings.compile == "auto":
             wanted = pays_off(found.algorithm, problem, settings.steps)
             settings = settings.changed(compile="on" if wanted else "off")
-        return Run(
+        run = Run(
             problem,
             graph,
             world,
@@ -257,7 +276,23 @@ def prepared(
             hooks=hooks,
             settled=found,
             state=state,
+            journal=Journal(begin=start),
         )
+        if checkpoint is not None:
+            checkpoint.require_same(run.facts)
+            run.journal = checkpoint.journal(world.agents)
+        return run
+
+
+def _restored(
+    checkpoint: Checkpoint, algorithm: Algorithm[Any], problem: Problem, world: World
+) -> Any:
+    """Our agents' part of the state that a checkpoint holds."""
+    tensors = checkpoint.tensors(world.agents, world.degree.device)
+    kind = state_of(algorithm)
+    if kind is None:  # it does not say: have it make one
+        kind = type(algorithm.init(tensors["x"], problem, world))
+    return checkpoint.state(kind, tensors)
 
 
 def _as_before(settings: Settings, earlier: Result) -> Settings:
@@ -265,6 +300,15 @@ def _as_before(settings: Settings, earlier: Result) -> Settings:
     if settings.compile != "auto":
         return settings
     return settings.changed(compile="on" if earlier.compiled else "off")
+
+
+def _as_saved(settings: Settings, saved: Mapping[str, Any]) -> Settings:
+    """Evaluate and compile as before the run was cut off, where that is left open."""
+    open_ones = {
+        "eval_every": settings.eval_every is None,
+        "compile": settings.compile == "auto",
+    }
+    return settings.changed(**{n: saved[n] for n, left in open_ones.items() if left})
 
 
 def _with_constants_of(earlier: Any, algorithm: Algorithm[Any]) -> Algorithm[Any]:
@@ -323,17 +367,3 @@ def _rows_of_root(rows: Tensor, world: World) -> Tensor:
     if world.is_root:
         first[0] = rows[0]
     return world.reduce(first, "sum").repeat(len(rows), 1)
-
-
-def _facts(problem: Problem, rows: Tensor) -> dict[str, str]:
-    """What must be the same in every process, as far as the problem tells."""
-    known = facts_of(problem)
-    told = {
-        "dtype": known.dtype,
-        "batch size": known.batch_size,
-        "seed": known.seed,
-        "regularizer": known.regularizer,
-        "sample shape": known.sample_shape,
-        "number of parameters": rows.shape[1],
-    }
-    return {name: str(value) for name, value in told.items() if value is not None}

@@ -2,22 +2,31 @@
 
 import dataclasses
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, final
 
+from proxmesh import __version__
 from proxmesh.algorithms import HSMADMM
 from proxmesh.errors import InputError, Notice
 from proxmesh.graphs import Graph
+from proxmesh.solver.checkpoint import Manifest, described_by, fingerprint
 from proxmesh.solver.compile_gradients import CompiledGradients
 from proxmesh.solver.compile_step import Advance, CompiledStep, NotCompiledError
 from proxmesh.solver.costs import Costs
+from proxmesh.solver.facts import deciding
 from proxmesh.solver.failures import announcing_failure
+from proxmesh.solver.folder import without_empty
+from proxmesh.solver.journal import Journal
 from proxmesh.solver.loop import Loop
+from proxmesh.solver.method_as_text import as_written
 from proxmesh.solver.result import Result
-from proxmesh.solver.settings import Hooks, Observer, Settings
+from proxmesh.solver.saving import Interval, Saver
+from proxmesh.solver.settings import MAY_CHANGE, Hooks, Observer, Settings
+from proxmesh.solver.state import is_record
 from proxmesh.theory import Certificate, Monitor, Settled, certify
 from proxmesh.theory import settled as settle
-from proxmesh.types import Algorithm, Problem, World
+from proxmesh.types import Algorithm, Problem, World, chooses_a_way
 
 __all__ = ["Run"]
 
@@ -37,6 +46,8 @@ class Run:
     state
         The first state. `go` hands it to the loop, which must be the only one to hold
         it: it may be the largest thing in the process.
+    journal
+        What the run has seen before, if it goes on.
 
     Examples
     --------
@@ -62,6 +73,7 @@ class Run:
         hooks: Hooks,
         settled: Settled,
         state: Any,
+        journal: Journal,
     ) -> None:
         self.problem = problem
         self.graph = graph
@@ -69,6 +81,7 @@ class Run:
         self.settings = settings
         self.hooks = hooks
         self.settled = settled
+        self.journal = journal
         self._begin = int(state.k)
         self._states = [state]  # taken out by `go`
 
@@ -127,7 +140,7 @@ class Run:
 
         Declared by the algorithm, so that it is known beforehand.
         """
-        return self._costs_up_to(self._begin + self.settings.steps)
+        return self._costs_up_to(self.journal.begin + self.settings.steps)
 
     @property
     def config(self) -> Mapping[str, Any] | None:
@@ -135,6 +148,15 @@ class Run:
         given = self.hooks.config
         made: Mapping[str, Any] | None = given(self) if callable(given) else given
         return made
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """All that decides the numbers of the run, in words."""
+        rows = self.state.x
+        told = deciding(self.algorithm, self.problem, rows, self.settings, self.hooks)
+        shared = {name: told[name] for name in told if name not in MAY_CHANGE}
+        edges = fingerprint(self.graph.edges)
+        return {**shared, "graph": f"{self.graph.n} agents, edges {edges[:16]}"}
 
     def go(self, observer: Observer | None = None) -> Result:
         """Carry it out, once.
@@ -156,11 +178,38 @@ class Run:
                 costs=self._costs_up_to(self._begin),
                 monitor=self._monitor(),
                 config=self.config,
+                journal=self.journal,
+                new_saver=self._saver(),
             )
             return loop.go(self._states.pop())
 
     def _costs_up_to(self, k: int) -> Costs:
         return Costs.up_to(k, self.algorithm, self.problem, self.world, self.state.x)
+
+    def _saver(self) -> Callable[[Path], Saver | None]:
+        """Makes who saves the run, in a folder; nobody where that was not wanted."""
+        interval = Interval.of(self.settings.checkpoint_every)
+        if interval is None or not is_record(self.state):
+            return lambda _: None
+        settings = self.settings.changed(eval_every=self.settings.every)
+        facts = self.facts
+        common = {
+            "version": __version__,
+            "engine": self.world.engine,
+            "agents": self.graph.n,
+            "edges": self.graph.edges,
+            "facts": facts,
+            "config_sha256": fingerprint(facts),
+            "settings": settings.model_dump(),
+            "algorithm": as_written(self.algorithm),
+            "problem": self.problem.taken if chooses_a_way(self.problem) else {},
+            "config": None if self.config is None else without_empty(self.config),
+        }
+
+        def described(iteration: int, journal: Journal, files: Any) -> Manifest:
+            return described_by(common, iteration, journal, files)
+
+        return lambda place: Saver(place, self.world, interval, described)
 
     def _monitor(self) -> Monitor | None:
         """Who watches the theory, if anybody does."""
@@ -168,7 +217,8 @@ class Run:
             return None
         problem: Any = self.problem  # the monitor refuses what it cannot look at
         algorithm: Any = self.algorithm
-        return Monitor(algorithm, problem, self.world, self.graph)
+        rows = self.journal.theory  # the same list: the monitor goes on in it
+        return Monitor(algorithm, problem, self.world, self.graph, rows)
 
     def _step(self, observer: Observer | None) -> Advance:
         """The step that the loop repeats, compiled if it is to be.

@@ -12,16 +12,33 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, Self, TypeAlias, final
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    ValidationError,
+)
 from torch import Tensor
 
 from proxmesh.checks import require_whole
 from proxmesh.errors import InputError, unknown
 from proxmesh.metrics import Metric
 from proxmesh.network import TIMEOUT
+from proxmesh.solver.saving import Interval
 from proxmesh.types import World
 
-__all__ = ["LOCAL", "Callback", "Count", "Hooks", "Observer", "Settings"]
+__all__ = [
+    "LOCAL",
+    "MAY_CHANGE",
+    "Callback",
+    "Count",
+    "Hooks",
+    "Observer",
+    "Settings",
+    "said_by",
+]
 
 Count = Annotated[int, Field(ge=1, strict=True)]
 SWITCH: Mapping[Any, str] = {True: "on", False: "off", "auto": "auto"}
@@ -31,6 +48,9 @@ MONITORS = ("theory",)
 
 LOCAL = frozenset({"compile", "engine", "timeout"})
 """Settings that say where and how fast a run is computed; ranks may differ in them."""
+
+MAY_CHANGE = LOCAL | {"steps", "checkpoint_every", "number of callbacks"}
+"""What may be different when a run goes on after it was cut off."""
 
 Callback: TypeAlias = Callable[[Mapping[str, float], Any], bool | None]
 """``callback(row, state)`` after every evaluation; returning True stops the run."""
@@ -55,12 +75,19 @@ class Observer(Protocol):
         ...
 
 
+def _interval(given: int | str | None) -> int | str | None:
+    """Refuse what says no interval."""
+    Interval.of(given)
+    return given
+
+
 class Settings(BaseModel):
     """Everything about a run that can be written down as a plain value.
 
     Parameters
     ----------
-    steps, eval_every, evaluation, target, kkt, monitor, engine, timeout, compile
+    steps, eval_every, evaluation, target, kkt, monitor, engine, timeout, compile, \
+checkpoint_every
         As in `proxmesh.solve`. A config file says ``eval`` for `evaluation`, and
         ``on`` or ``off`` for a `compile` that is True or False.
 
@@ -81,6 +108,7 @@ class Settings(BaseModel):
     engine: str = "auto"
     timeout: Annotated[FiniteFloat, Field(gt=0)] = TIMEOUT
     compile: Literal["auto", "on", "off"] = "auto"
+    checkpoint_every: Annotated[int | str | None, BeforeValidator(_interval)] = None
 
     @property
     def every(self) -> int:
@@ -129,8 +157,9 @@ class Settings(BaseModel):
         except ValidationError as error:
             first = error.errors()[0]
             name = str(first["loc"][0]) if first["loc"] else "settings"
-            wrong = first["msg"].replace("Input should be", "must be", 1)
-            raise InputError(f"`{name}` {wrong}, got {first['input']!r}.") from error
+            raise InputError(
+                f"`{name}` {said_by(first)}, got {first['input']!r}."
+            ) from error
 
 
 @final
@@ -167,6 +196,12 @@ class Hooks:
             raise InputError("`callbacks` must be a list of functions f(row, state).")
         values["out"] = None if given["out"] is None else Path(given["out"])
         return Hooks(**values)
+
+
+def said_by(error: Any) -> str:
+    """One complaint of pydantic in our words."""
+    words: str = error["msg"]
+    return words.removeprefix("Value error, ").replace("Input should be", "must be", 1)
 
 
 def joined_before(given: Mapping[str, Any]) -> World | None:

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -24,6 +24,7 @@ __all__ = [
     "rows_of",
     "save",
     "size_in_bytes",
+    "state_of",
     "tensors_of",
 ]
 
@@ -80,6 +81,22 @@ def size_in_bytes(state: Any) -> int:
     if not is_record(state):
         return 0
     return sum(t.numel() * t.element_size() for t in tensors_of(state).values())
+
+
+def state_of(algorithm: Any) -> type[Any] | None:
+    """The kind of state that a method says it makes; None if it does not say.
+
+    Examples
+    --------
+    >>> from proxmesh import DSGT
+    >>> state_of(DSGT(alpha=0.1)).__name__
+    'DSGTState'
+    """
+    try:
+        kind = get_type_hints(type(algorithm).init).get("return")
+    except (AttributeError, NameError, TypeError):
+        return None
+    return kind if isinstance(kind, type) and dataclasses.is_dataclass(kind) else None
 
 
 def save(state: Any, file: str | Path) -> None:

@@ -29,9 +29,11 @@ __all__ = [
     "WithPenalty",
     "WithSubgradient",
     "WithValue",
+    "WithWays",
     "can_be_analyzed",
     "can_be_divided",
     "can_be_tested",
+    "chooses_a_way",
     "evaluates_itself",
     "facts_of",
     "has_distance",
@@ -88,6 +90,25 @@ class WithPairs(Problem, Protocol):
             The two points, ``[n_local, p]`` each.
         batch
             What `sample` drew.
+        """
+        ...
+
+
+class WithWays(Problem, Protocol):
+    """A problem that measures which of several ways to compute is the fastest."""
+
+    @property
+    def taken(self) -> dict[str, Any]:
+        """The choices that were made, as plain values."""
+        ...
+
+    def taken_in(self, ways: Mapping[str, Any]) -> Problem:
+        """The same problem with these choices: other ways round differently.
+
+        Parameters
+        ----------
+        ways
+            What `taken` has told; nothing: to be chosen.
         """
         ...
 
@@ -226,6 +247,11 @@ class WithModels(Problem, Protocol):
             Its parameters, ``[p]``.
         """
         ...
+
+
+def chooses_a_way(problem: Problem) -> TypeGuard[WithWays]:
+    """Whether it measures how to compute."""
+    return hasattr(problem, "taken_in")
 
 
 def can_be_divided(problem: Problem) -> TypeGuard[Divisible]:

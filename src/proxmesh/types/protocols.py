@@ -94,6 +94,11 @@ class World(Network, Protocol):
         ...
 
     @property
+    def rank(self) -> int:
+        """Which of the processes this is, from 0 on."""
+        ...
+
+    @property
     def agents(self) -> tuple[int, ...]:
         """Ids of the agents that this process holds."""
         ...
@@ -122,6 +127,16 @@ class World(Network, Protocol):
 
     def share(self, numbers: Mapping[str, Any]) -> dict[str, Any]:
         """The root's numbers and words, told to every process.
+
+        Parameters
+        ----------
+        numbers
+            What can stand in JSON, by name.
+        """
+        ...
+
+    def gather(self, numbers: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Every process's numbers and words, in the order of ranks, told to all.
 
         Parameters
         ----------
