@@ -499,6 +499,23 @@ def late(folder: Path) -> None:
     torch.testing.assert_close(found, exact.exchange(x).laplacian()[mine])
 
 
+def forbid_pickle() -> None:
+    """What ranks send one another is bytes: unpickling it could run code."""
+
+    def refuse(*anything: Any) -> Any:
+        raise AssertionError(f"pickled between ranks: {str(anything)[:200]}")
+
+    if "OMPI_COMM_WORLD_RANK" in os.environ:
+        from mpi4py import MPI
+
+        MPI.pickle.__init__(refuse, refuse)  # type: ignore[misc]
+    else:
+        from torch.distributed import distributed_c10d
+
+        for name in ("_object_to_tensor", "_tensor_to_object"):
+            setattr(distributed_c10d, name, refuse)
+
+
 def rank() -> int:
     return int(os.environ.get("RANK", os.environ.get("OMPI_COMM_WORLD_RANK", "0")))
 
@@ -511,6 +528,7 @@ def ranks() -> int:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    forbid_pickle()
     # Several in the same processes: starts are dear.
     for errand in sys.argv[1].split("+"):
         mode, *arguments = errand.split(":")

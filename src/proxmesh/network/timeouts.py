@@ -7,7 +7,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from proxmesh.errors import LostRankError
+from proxmesh.errors import InputError, LostRankError
 from proxmesh.network.placement import Placement
 from proxmesh.network.transport import Pending, RankReduction, Transport
 
@@ -19,6 +19,7 @@ STOPPED = "stopped: "  # begins the note of a rank that ends
 LISTEN_SECONDS = 2.0  # for the others to say that they wait too
 LISTEN_EVERY_SECONDS = 0.1
 LONGEST_NOTE = 200  # characters; a note is one line
+MOST_TEXT = 2**22  # bytes that ranks tell one another at once; a config has thousands
 
 
 @final
@@ -61,6 +62,11 @@ class Watch:
         """Return every rank's text, by rank."""
         words = text.encode()
         longest = self.reduce(torch.tensor([len(words)]), "max")
+        if longest > MOST_TEXT:
+            raise InputError(
+                f"a rank wants to tell the others {int(longest):,} bytes about its "
+                f"run, but at most {MOST_TEXT:,} are read. Start all ranks alike."
+            )
         table = torch.zeros(self.transport.size, int(longest), dtype=torch.uint8)
         table[self.transport.rank, : len(words)] = torch.tensor(list(words))
         rows = self.reduce(table, "max")

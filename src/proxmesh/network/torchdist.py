@@ -20,7 +20,7 @@ from torch.distributed.rendezvous import rendezvous
 from proxmesh.errors import InputError, LostRankError
 from proxmesh.launchers import launched
 from proxmesh.network.exits import JOIN_REMEDY
-from proxmesh.network.transport import RankReduction
+from proxmesh.network.transport import NOTE_BYTES, RankReduction
 
 __all__ = ["TorchTransport"]
 
@@ -162,8 +162,8 @@ class TorchTransport:
         for rank in set(range(self.size)) - {self.rank}:
             known = (self.epoch, rank) in self._notes
             if not known and self._store.check([self._key(rank)]):
-                note = self._store.get(self._key(rank)).decode()
-                self._notes[self.epoch, rank] = note
+                words = self._store.get(self._key(rank))[:NOTE_BYTES]
+                self._notes[self.epoch, rank] = words.decode(errors="replace")
 
     def _key(self, rank: int) -> str:
         return f"{NOTE}/{self.epoch}/{rank}"
