@@ -1,11 +1,14 @@
 """What a rank says and does when others, their launcher or the environment fail it."""
 
+import os
 from typing import Any
 
 import pytest
 import torch
 
 import proxmesh as pm
+from proxmesh.cli import main
+from proxmesh.launchers import launched
 from proxmesh.network import timeouts
 from proxmesh.network.timeouts import Watch
 
@@ -49,3 +52,42 @@ def test_what_ranks_tell_one_another_is_bounded(
     monkeypatch.setattr(timeouts, "MOST_TEXT", 5)
     with pytest.raises(pm.InputError, match="7 bytes about its run, but at most 5"):
         watch.gather("Zürich")
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ("RANK=5 WORLD_SIZE=2", "RANK is `5`, but must be a whole number from 0 to 1"),
+        ("RANK=0 WORLD_SIZE=0", "WORLD_SIZE is `0`, but must be a whole number of at"),
+        ("RANK=0 WORLD_SIZE=2 LOCAL_WORLD_SIZE=0", "LOCAL_WORLD_SIZE is `0`"),
+        ("RANK=x WORLD_SIZE=2", "RANK is `x`"),
+        ("RANK=-1 WORLD_SIZE=2", "RANK is `-1`"),
+        ("RANK=0 WORLD_SIZE=" + "9" * 5000, "WORLD_SIZE is `" + "9" * 40 + "`"),
+        ("RANK=0 WORLD_SIZE=2 MASTER_PORT=70000", "MASTER_PORT is `70000`"),
+        ("OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=0", "OMPI_COMM_WORLD_SIZE is"),
+        ("PMI_RANK=3 PMI_SIZE=3", "PMI_RANK is `3`"),
+    ],
+)
+def test_what_no_launcher_would_set_is_refused_at_once(
+    environment: str,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for setting in environment.split():
+        monkeypatch.setenv(*setting.split("="))
+    with pytest.raises(pm.InputError, match=words):
+        launched(os.environ)
+    with pytest.raises(SystemExit) as end:
+        main(["run", "--steps", "5"])
+    assert end.value.code == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+
+
+def test_what_a_launcher_leaves_out_is_derived() -> None:
+    found = launched({"RANK": "3", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": ""})
+    assert (found.local_rank, found.local_size) == (3, 4)
+    slurm = {"PMIX_RANK": "1", "SLURM_STEP_NUM_TASKS": "2"}
+    assert launched({**slurm, "SLURM_NTASKS_PER_NODE": "8"}).local_size == 2

@@ -43,7 +43,7 @@ def complain(message: str, at_once: bool = False) -> None:
     When all ranks find the same fault, the root's line comes first and its end makes
     the launcher end the others before they repeat it, unless they speak `at_once`.
     """
-    launch = launched()
+    launch = launched(checked=False)
     if launch.rank and not at_once:
         time.sleep(SECONDS_AFTER_THE_ROOT)
     if launch.size > 1:
