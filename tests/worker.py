@@ -481,6 +481,12 @@ def own_files(folder: Path) -> None:
         assert end.code == 0, end.code  # noqa: PT017
 
 
+def broken_file(folder: Path) -> None:
+    """The file of an agent of rank 2 is no archive; ends the process."""
+    data = str(folder / "broken")
+    main(["run", "--data-dir", data, "--agents", "6", "--steps", "5", "--quiet"])
+
+
 def late(folder: Path) -> None:
     """`exchange` returns at once, and what is computed meanwhile is not waited for."""
     del folder

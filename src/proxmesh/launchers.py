@@ -1,13 +1,25 @@
 """What started this process: mpiexec, torchrun, or no launcher at all."""
 
 import os
+import signal
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import final
 
 from proxmesh.errors import InputError
 
-__all__ = ["MPI_LAUNCHERS", "Launch", "cores", "launched", "threads_allowed"]
+__all__ = [
+    "MPI_LAUNCHERS",
+    "Launch",
+    "cores",
+    "launched",
+    "threads_allowed",
+    "wait_to_be_ended",
+]
+
+SECONDS_TO_BE_ENDED = 2.0
 
 MOST_PORT = 2**16 - 1
 DIGITS = 9  # Python refuses to read very long numbers
@@ -126,6 +138,13 @@ def _number(
         f"{key} is `{text[:40]}`, but must be a whole number {limits}{told}. Let the "
         f"launcher set it, or unset {'both' if told else 'it'}."
     )
+
+
+def wait_to_be_ended() -> None:
+    """Give the launcher time to end this process, as it does when another has ended."""
+    with suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    time.sleep(SECONDS_TO_BE_ENDED)
 
 
 def cores() -> int:

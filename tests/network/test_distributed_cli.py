@@ -11,7 +11,6 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from ranks import (
@@ -103,18 +102,6 @@ def test_another_config_on_one_rank_is_found_before_any_data_is_read(
         assert end.code == 2
         words = "another data.split than rank 0: `by-label`, not `contiguous`"
         assert words in end.err
-
-
-@pytest.mark.ranks
-def test_a_rank_without_its_file_tells_the_others(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
-    np.savez(data / "0.npz", x=np.ones((5, 2)), y=np.arange(5) % 2)
-    command = proxmesh("run", "--data-dir", data, "--agents", "2", "--steps", "5")
-    ended = Ranks("torch", 2, command, tmp_path / "ranks").ended()
-    assert [e.code for e in ended] == [3, 2]
-    assert "has no file for agent 1 (`agent-1.npz`" in ended[1].err
-    assert "rank 1 (agent 1) has stopped: " in ended[0].err
 
 
 @pytest.mark.ranks

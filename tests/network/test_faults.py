@@ -1,15 +1,19 @@
 """What a rank says and does when others, their launcher or the environment fail it."""
 
+import errno
 import os
+import sys
+import time
 from typing import Any
 
 import pytest
 import torch
 
 import proxmesh as pm
+from proxmesh import launchers
 from proxmesh.cli import main
 from proxmesh.launchers import launched
-from proxmesh.network import timeouts
+from proxmesh.network import exits, timeouts
 from proxmesh.network.timeouts import Watch
 
 
@@ -91,3 +95,76 @@ def test_what_a_launcher_leaves_out_is_derived() -> None:
     assert (found.local_rank, found.local_size) == (3, 4)
     slurm = {"PMIX_RANK": "1", "SLURM_STEP_NUM_TASKS": "2"}
     assert launched({**slurm, "SLURM_NTASKS_PER_NODE": "8"}).local_size == 2
+
+
+class EndedError(BaseException):
+    """Stands for the end of the process."""
+
+
+def ended_by(
+    error: BaseException, transport: Alone, monkeypatch: pytest.MonkeyPatch
+) -> int:
+    """Let an error reach the hook of a rank's script; return the exit code."""
+    watch = Watch(transport, timeout=1)
+    monkeypatch.setattr(exits, "JOINED", [])
+    monkeypatch.setattr("atexit.register", lambda *_: None)
+    monkeypatch.setattr(sys, "excepthook", lambda *_: None)
+    monkeypatch.setattr(launchers, "SECONDS_TO_BE_ENDED", 1.0)
+    monkeypatch.setenv("RANK", str(transport.rank))
+    monkeypatch.setenv("WORLD_SIZE", str(transport.size))
+
+    def end(code: int) -> None:
+        raise EndedError(code)
+
+    monkeypatch.setattr(exits, "end_process", end)
+    exits.end_on_error(watch)
+    with pytest.raises(EndedError) as found:
+        sys.excepthook(type(error), error, None)
+    return int(found.value.args[0])
+
+
+FULL = OSError(errno.ENOSPC, "No space left on device", "run/history.csv")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "here", "there"),
+    [
+        (
+            pm.InputError("label `7` of Ann"),
+            2,
+            "proxmesh: label `7` of Ann\n",
+            "stopped: bad input, see its own message",
+        ),
+        (FULL, 2, f"proxmesh: {FULL}\n", "stopped: No space left on device"),
+        (MemoryError(), 1, "", "stopped: out of memory"),
+        (KeyboardInterrupt(), 130, "", "stopped: interrupted"),
+        (ValueError("a\nb"), 1, "", "stopped: ValueError: a"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_script_ends_in_one_line_and_tells_the_others_in_words(
+    rank: int,
+    error: BaseException,
+    code: int,
+    here: str,
+    there: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    transport = Alone(rank, size=2)
+    begin = time.monotonic()
+    assert ended_by(error, transport, monkeypatch) == code
+    assert time.monotonic() - begin < 0.5  # at once
+    assert capsys.readouterr().err == here
+    assert transport.posted == [there]
+
+
+def test_what_the_root_has_found_too_is_left_to_the_root(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    transport = Alone(rank=1, size=2)
+    transport.heard[0] = "stopped: bad input, see its own message"
+    begin = time.monotonic()
+    assert ended_by(pm.InputError("a shared fault"), transport, monkeypatch) == 2
+    assert time.monotonic() - begin > 1  # it would have been ended meanwhile

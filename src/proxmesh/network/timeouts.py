@@ -43,6 +43,7 @@ class Watch:
         self.timeout = timeout
         self.placement: Placement | None = None  # known once the graph is agreed on
         self.lost = False
+        self._announced_in: int | None = None  # the epoch
 
     def wait(self, pending: Pending) -> None:
         """Wait for a transfer, at most for the timeout."""
@@ -73,9 +74,21 @@ class Watch:
         return [bytes(row.tolist()).rstrip(b"\0").decode() for row in rows]
 
     def announce_exit(self, reason: str) -> None:
-        """Tell the other ranks why this one stops, in one line."""
+        """Tell the other ranks why this one stops, once."""
+        if self._announced_in == self.transport.epoch:
+            return
+        self._announced_in = self.transport.epoch
         first = (reason.strip() or "no reason given").splitlines()[0]
         self.transport.post(STOPPED + first[:LONGEST_NOTE])
+
+    def root_has_stopped(self, seconds: float) -> bool:
+        """Whether the root has announced its exit, or does so within these seconds."""
+        deadline = time.monotonic() + seconds
+        while not self.transport.notes().get(0, "").startswith(STOPPED):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(LISTEN_EVERY_SECONDS / 4)
+        return True
 
     def _lost_rank(self, how: str) -> LostRankError:
         """Say that we wait in vain, listen to the others, and name who is missing."""
