@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import sys
 import time
 from typing import Any
@@ -13,7 +14,7 @@ import proxmesh as pm
 from proxmesh import launchers
 from proxmesh.cli import main
 from proxmesh.launchers import launched
-from proxmesh.network import exits, timeouts
+from proxmesh.network import exits, orphans, timeouts
 from proxmesh.network.timeouts import Watch
 
 
@@ -168,3 +169,39 @@ def test_what_the_root_has_found_too_is_left_to_the_root(
     begin = time.monotonic()
     assert ended_by(pm.InputError("a shared fault"), transport, monkeypatch) == 2
     assert time.monotonic() - begin > 1  # it would have been ended meanwhile
+
+
+@pytest.mark.parametrize(
+    ("environment", "ends"),
+    [
+        ("RANK=1 WORLD_SIZE=2 TORCHELASTIC_RUN_ID=1", True),
+        ("OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=2", True),
+        ("RANK=1 WORLD_SIZE=2", False),
+    ],
+    ids=["torchrun", "mpiexec", "by hand"],
+)
+def test_a_rank_ends_with_its_launcher(
+    environment: str, ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for setting in environment.split():
+        monkeypatch.setenv(*setting.split("="))
+    said, speaks = os.pipe()
+    launcher = os.fork()
+    if not launcher:
+        if not os.fork():  # the rank
+            os.dup2(speaks, 2)
+            orphans.end_with_launcher()
+            os.write(2, b"joined\n")
+            time.sleep(2)
+            os.write(2, b"trained\n")
+            os._exit(0)
+        time.sleep(60)
+        os._exit(1)
+    os.close(speaks)
+    with os.fdopen(said) as words:
+        assert words.readline() == "joined\n"
+        os.kill(launcher, signal.SIGKILL)
+        os.waitpid(launcher, 0)
+        name = "mpiexec" if "OMPI" in environment else "torchrun"
+        gone = f"proxmesh: rank 1 ends: {name}, which started it, is gone.\n"
+        assert words.read() == (gone if ends else "trained\n")
