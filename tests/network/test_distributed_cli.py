@@ -24,7 +24,7 @@ from ranks import (
 
 import proxmesh as pm
 from proxmesh.launchers import launched
-from proxmesh.network import mpi, torchdist
+from proxmesh.network import meeting, mpi
 from proxmesh.network.placement import place
 
 README = Path(__file__).parents[2] / "README.md"
@@ -160,7 +160,7 @@ def test_a_meeting_point_that_cannot_be(
         }.items():
             monkeypatch.setenv(name, value)
         with pytest.raises(pm.InputError, match=words):
-            torchdist._open_store(timedelta(seconds=2))
+            meeting.open_store(timedelta(seconds=2))
 
 
 def test_an_optimizer_needs_a_process_for_each_agent() -> None:

@@ -3,18 +3,22 @@
 import errno
 import os
 import signal
+import socket
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pytest
 import torch
+from torch.distributed import HashStore  # type: ignore[attr-defined]
 
 import proxmesh as pm
 from proxmesh import launchers
 from proxmesh.cli import main
-from proxmesh.launchers import launched
-from proxmesh.network import exits, orphans, timeouts
+from proxmesh.launchers import Launch, launched
+from proxmesh.network import exits, meeting, orphans, timeouts
 from proxmesh.network.timeouts import Watch
 
 
@@ -205,3 +209,55 @@ def test_a_rank_ends_with_its_launcher(
         name = "mpiexec" if "OMPI" in environment else "torchrun"
         gone = f"proxmesh: rank 1 ends: {name}, which started it, is gone.\n"
         assert words.read() == (gone if ends else "trained\n")
+
+
+def test_a_silent_listener_at_the_port_is_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        monkeypatch.setenv("RANK", "1")
+        monkeypatch.setenv("WORLD_SIZE", "2")
+        monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+        monkeypatch.setenv("MASTER_PORT", str(silent.getsockname()[1]))
+        begin = time.monotonic()
+        with pytest.raises(pm.InputError, match=r"did not answer within 0\.5 s"):
+            meeting.open_store(timedelta(seconds=0.5))
+        assert time.monotonic() - begin < 5
+
+
+def met(store: Any, ranks: list[int], size: int, seconds: float = 20) -> list[Any]:
+    """What these ranks find at the store: a part of it, or an error."""
+
+    def come(rank: int) -> Any:
+        try:
+            return meeting.meet(
+                store, Launch("torchrun", "torch", rank, size), timedelta(0, seconds)
+            )
+        except pm.LostRankError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(len(ranks)) as pool:
+        return list(pool.map(come, ranks))
+
+
+def test_who_does_not_come_is_named_by_all_others() -> None:
+    store = HashStore()
+    met(store, [0, 1, 2], 3)  # an earlier start, whose traces do not count
+    words = "rank 2 of 3 ranks did not join within 0.5 s. See the messages"
+    for said in met(store, [0, 1], 3, 0.5):
+        assert words in said
+    (said,) = met(store, [1], 3, 0.5)
+    assert "rank 0 of 3 ranks did not join" in said
+    (said,) = met(store, [0], 9, 0.1)
+    assert "rank 4 and rank 5 and 3 more of 9 ranks did not join" in said
+
+
+def test_a_restart_finds_nothing_of_the_start_before() -> None:
+    store = HashStore()
+    before = met(store, [0, 1, 2], 3)
+    before[1].set("note", "lost")
+    assert before[2].get("note") == b"lost"
+    after = met(store, [2, 1, 0], 3)
+    assert not any(part.check(["note"]) for part in after)
