@@ -481,6 +481,12 @@ def own_files(folder: Path) -> None:
         assert end.code == 0, end.code  # noqa: PT017
 
 
+def broken_file(folder: Path) -> None:
+    """The file of an agent of rank 2 is no archive; ends the process."""
+    data = str(folder / "broken")
+    main(["run", "--data-dir", data, "--agents", "6", "--steps", "5", "--quiet"])
+
+
 def late(folder: Path) -> None:
     """`exchange` returns at once, and what is computed meanwhile is not waited for."""
     del folder
@@ -499,6 +505,23 @@ def late(folder: Path) -> None:
     torch.testing.assert_close(found, exact.exchange(x).laplacian()[mine])
 
 
+def forbid_pickle() -> None:
+    """What ranks send one another is bytes: unpickling it could run code."""
+
+    def refuse(*anything: Any) -> Any:
+        raise AssertionError(f"pickled between ranks: {str(anything)[:200]}")
+
+    if "OMPI_COMM_WORLD_RANK" in os.environ:
+        from mpi4py import MPI
+
+        MPI.pickle.__init__(refuse, refuse)  # type: ignore[misc]
+    else:
+        from torch.distributed import distributed_c10d
+
+        for name in ("_object_to_tensor", "_tensor_to_object"):
+            setattr(distributed_c10d, name, refuse)
+
+
 def rank() -> int:
     return int(os.environ.get("RANK", os.environ.get("OMPI_COMM_WORLD_RANK", "0")))
 
@@ -511,6 +534,7 @@ def ranks() -> int:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    forbid_pickle()
     # Several in the same processes: starts are dear.
     for errand in sys.argv[1].split("+"):
         mode, *arguments = errand.split(":")

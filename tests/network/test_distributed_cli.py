@@ -11,7 +11,6 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from ranks import (
@@ -25,7 +24,7 @@ from ranks import (
 
 import proxmesh as pm
 from proxmesh.launchers import launched
-from proxmesh.network import mpi, torchdist
+from proxmesh.network import meeting, mpi
 from proxmesh.network.placement import place
 
 README = Path(__file__).parents[2] / "README.md"
@@ -106,18 +105,6 @@ def test_another_config_on_one_rank_is_found_before_any_data_is_read(
 
 
 @pytest.mark.ranks
-def test_a_rank_without_its_file_tells_the_others(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
-    np.savez(data / "0.npz", x=np.ones((5, 2)), y=np.arange(5) % 2)
-    command = proxmesh("run", "--data-dir", data, "--agents", "2", "--steps", "5")
-    ended = Ranks("torch", 2, command, tmp_path / "ranks").ended()
-    assert [e.code for e in ended] == [3, 2]
-    assert "has no file for agent 1 (`agent-1.npz`" in ended[1].err
-    assert "rank 1 (agent 1) has stopped: " in ended[0].err
-
-
-@pytest.mark.ranks
 def test_the_simulated_engine_is_refused_under_a_launcher(tmp_path: Path) -> None:
     ended = Ranks(
         "torch", 2, proxmesh("run", "--engine", "simulated"), tmp_path
@@ -173,7 +160,7 @@ def test_a_meeting_point_that_cannot_be(
         }.items():
             monkeypatch.setenv(name, value)
         with pytest.raises(pm.InputError, match=words):
-            torchdist._open_store(timedelta(seconds=2))
+            meeting.open_store(timedelta(seconds=2))
 
 
 def test_an_optimizer_needs_a_process_for_each_agent() -> None:

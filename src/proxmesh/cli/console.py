@@ -2,7 +2,6 @@
 
 import os
 import sys
-import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from rich.console import Console, RenderableType
 
 from proxmesh.errors import Notice
-from proxmesh.launchers import launched
+from proxmesh.launchers import launched, wait_to_be_ended
 
 __all__ = [
     "complain",
@@ -20,9 +19,6 @@ __all__ = [
     "show_notices",
     "warn",
 ]
-
-
-SECONDS_AFTER_THE_ROOT = 2.0
 
 
 class PatientConsole(Console):
@@ -43,12 +39,20 @@ def complain(message: str, at_once: bool = False) -> None:
     When all ranks find the same fault, the root's line comes first and its end makes
     the launcher end the others before they repeat it, unless they speak `at_once`.
     """
-    launch = launched()
-    if launch.rank and not at_once:
-        time.sleep(SECONDS_AFTER_THE_ROOT)
+    launch = launched(checked=False)
     if launch.size > 1:
+        if not at_once:
+            _let_the_root_speak_first(launch.rank)
         message = f"rank {launch.rank}: {message}"
     _stderr().print(f"[bold red]error:[/] {_escaped(message)}")
+
+
+def _let_the_root_speak_first(rank: int) -> None:
+    exits = sys.modules.get("proxmesh.network.exits")
+    if exits is not None:
+        exits.let_the_root_speak_first()
+    elif rank:  # nobody has joined yet: what is wrong is wrong everywhere
+        wait_to_be_ended()
 
 
 def warn(message: str) -> None:

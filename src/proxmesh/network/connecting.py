@@ -16,6 +16,7 @@ from proxmesh.network.blocks import BlockWorld
 from proxmesh.network.exits import end_on_error, join_deadline
 from proxmesh.network.handshake import agree
 from proxmesh.network.mpi import MPITransport, require_mpi
+from proxmesh.network.orphans import end_with_launcher
 from proxmesh.network.placement import place
 from proxmesh.network.simulated import SimulatedWorld
 from proxmesh.network.timeouts import Watch
@@ -110,6 +111,7 @@ def join_ranks(engine: str, timeout: float = TIMEOUT) -> Watch:
 @cache
 def _watch(engine: str, device: torch.device, timeout: float) -> Watch:
     """Join the other ranks, once per process."""
+    end_with_launcher()
     if engine == "mpi":
         require_mpi()
         with join_deadline(launched().size, timeout):

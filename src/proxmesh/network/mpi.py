@@ -10,7 +10,7 @@ from torch import Tensor
 
 from proxmesh.errors import InputError
 from proxmesh.launchers import launched
-from proxmesh.network.transport import RankReduction
+from proxmesh.network.transport import NOTE_BYTES, RankReduction
 
 __all__ = ["MPITransport"]
 
@@ -127,7 +127,7 @@ class MPITransport:
         self.local_size = machine.size
         machine.Free()
         self.epoch = 0
-        self._posted: list[Any] = []
+        self._posted: list[tuple[Any, bytes]] = []  # requests and their memory
         self._notes: dict[int, tuple[int, str]] = {}
 
     def link(self, peers: Sequence[int]) -> MPILink:
@@ -143,11 +143,11 @@ class MPITransport:
 
     def post(self, note: str) -> None:
         """Send a note to every other rank; a frozen one will never read it."""
+        words = f"{self.epoch} {note}".encode()[:NOTE_BYTES].ljust(NOTE_BYTES, b"\0")
         others = [r for r in range(self.size) if r != self.rank]
         with self.progress.lock:
             self._posted += [
-                self._notice_board.isend((self.epoch, note), r, NOTE_TAG)
-                for r in others
+                (self._notice_board.Isend(words, r, NOTE_TAG), words) for r in others
             ]
 
     def hang_up(self) -> None:
@@ -157,10 +157,13 @@ class MPITransport:
         """Receive the notes that have been sent."""
         with self.progress.lock:
             for rank in range(self.size):
-                if self._notice_board.iprobe(source=rank, tag=NOTE_TAG):
-                    self._notes[rank] = self._notice_board.recv(
-                        source=rank, tag=NOTE_TAG
-                    )
+                if self._notice_board.Iprobe(rank, NOTE_TAG):
+                    words = bytearray(NOTE_BYTES)
+                    self._notice_board.Recv(words, rank, NOTE_TAG)
+                    text = words.rstrip(b"\0").decode(errors="replace")
+                    epoch, _, note = text.partition(" ")
+                    if epoch.isdecimal():  # else of another version of proxmesh
+                        self._notes[rank] = int(epoch), note
         return {
             rank: note
             for rank, (epoch, note) in self._notes.items()

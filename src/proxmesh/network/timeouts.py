@@ -7,7 +7,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from proxmesh.errors import LostRankError
+from proxmesh.errors import InputError, LostRankError
 from proxmesh.network.placement import Placement
 from proxmesh.network.transport import Pending, RankReduction, Transport
 
@@ -19,6 +19,7 @@ STOPPED = "stopped: "  # begins the note of a rank that ends
 LISTEN_SECONDS = 2.0  # for the others to say that they wait too
 LISTEN_EVERY_SECONDS = 0.1
 LONGEST_NOTE = 200  # characters; a note is one line
+MOST_TEXT = 2**22  # bytes that ranks tell one another at once; a config has thousands
 
 
 @final
@@ -42,6 +43,7 @@ class Watch:
         self.timeout = timeout
         self.placement: Placement | None = None  # known once the graph is agreed on
         self.lost = False
+        self._announced_in: int | None = None  # the epoch
 
     def wait(self, pending: Pending) -> None:
         """Wait for a transfer, at most for the timeout."""
@@ -61,15 +63,32 @@ class Watch:
         """Return every rank's text, by rank."""
         words = text.encode()
         longest = self.reduce(torch.tensor([len(words)]), "max")
+        if longest > MOST_TEXT:
+            raise InputError(
+                f"a rank wants to tell the others {int(longest):,} bytes about its "
+                f"run, but at most {MOST_TEXT:,} are read. Start all ranks alike."
+            )
         table = torch.zeros(self.transport.size, int(longest), dtype=torch.uint8)
         table[self.transport.rank, : len(words)] = torch.tensor(list(words))
         rows = self.reduce(table, "max")
         return [bytes(row.tolist()).rstrip(b"\0").decode() for row in rows]
 
     def announce_exit(self, reason: str) -> None:
-        """Tell the other ranks why this one stops, in one line."""
+        """Tell the other ranks why this one stops, once."""
+        if self._announced_in == self.transport.epoch:
+            return
+        self._announced_in = self.transport.epoch
         first = (reason.strip() or "no reason given").splitlines()[0]
         self.transport.post(STOPPED + first[:LONGEST_NOTE])
+
+    def root_has_stopped(self, seconds: float) -> bool:
+        """Whether the root has announced its exit, or does so within these seconds."""
+        deadline = time.monotonic() + seconds
+        while not self.transport.notes().get(0, "").startswith(STOPPED):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(LISTEN_EVERY_SECONDS / 4)
+        return True
 
     def _lost_rank(self, how: str) -> LostRankError:
         """Say that we wait in vain, listen to the others, and name who is missing."""

@@ -2,8 +2,6 @@
 
 import atexit
 import contextlib
-import os
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,13 +12,12 @@ from typing import Any, ClassVar, final
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.distributed_c10d import PrefixStore
-from torch.distributed.rendezvous import rendezvous
 
 from proxmesh.errors import InputError, LostRankError
 from proxmesh.launchers import launched
 from proxmesh.network.exits import JOIN_REMEDY
-from proxmesh.network.transport import RankReduction
+from proxmesh.network.meeting import meet, open_store
+from proxmesh.network.transport import NOTE_BYTES, RankReduction
 
 __all__ = ["TorchTransport"]
 
@@ -112,7 +109,7 @@ class TorchTransport:
             self.group = dist.new_group(backend=backend, timeout=limit)
             self._store = dist.distributed_c10d._get_default_store()
         else:
-            self._store = _open_store(limit)
+            self._store = meet(open_store(limit), launched(), limit)
             _join(backend, self._store, limit)
             self.group = dist.group.WORLD
             atexit.register(self._close)
@@ -162,8 +159,8 @@ class TorchTransport:
         for rank in set(range(self.size)) - {self.rank}:
             known = (self.epoch, rank) in self._notes
             if not known and self._store.check([self._key(rank)]):
-                note = self._store.get(self._key(rank)).decode()
-                self._notes[self.epoch, rank] = note
+                words = self._store.get(self._key(rank))[:NOTE_BYTES]
+                self._notes[self.epoch, rank] = words.decode(errors="replace")
 
     def _key(self, rank: int) -> str:
         return f"{NOTE}/{self.epoch}/{rank}"
@@ -212,40 +209,3 @@ def require_torch() -> None:
             "WORLD_SIZE are not set. Use `torchrun --nproc-per-node 4 -m proxmesh run "
             "--engine torch`."
         )
-
-
-def _open_store(limit: timedelta) -> Any:
-    """Meet the other processes at MASTER_ADDR and MASTER_PORT."""
-    host = os.environ.get("MASTER_ADDR", "")
-    port = os.environ.get("MASTER_PORT", "")
-    if not host or not port.isdecimal():
-        raise InputError(
-            f"engine `torch`: MASTER_ADDR is `{host}` and MASTER_PORT is `{port}`. "
-            "Start with torchrun, which sets them, or set both."
-        )
-    try:
-        socket.getaddrinfo(host, int(port))
-    except OSError as error:
-        raise InputError(
-            f"engine `torch`: the host name `{host}` (MASTER_ADDR) does not resolve. "
-            "Use an address, or enter the name in /etc/hosts on every machine."
-        ) from error
-    try:
-        store, _, _ = next(rendezvous("env://", timeout=limit))
-    except (RuntimeError, OSError) as error:  # torch's DistNetworkError among them
-        raise InputError(_store_trouble(error, host, port, limit)) from error
-    return PrefixStore("proxmesh", store)
-
-
-def _store_trouble(error: Exception, host: str, port: str, limit: timedelta) -> str:
-    text = str(error)
-    if "EADDRINUSE" in text or "in use" in text:
-        return (
-            f"engine `torch`: port {port} (MASTER_PORT) is in use. Choose another with "
-            "`torchrun --master-port`, or let `torchrun --standalone` find a free one."
-        )
-    return (
-        f"engine `torch`: `{host}:{port}` did not answer within "
-        f"{limit.total_seconds():g} s. Start rank 0 there, and check names and "
-        "firewalls with `proxmesh doctor`."
-    )

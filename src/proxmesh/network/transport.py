@@ -5,7 +5,9 @@ from typing import Literal, Protocol, TypeAlias
 
 from torch import Tensor
 
-__all__ = ["Link", "Pending", "RankReduction", "Transport"]
+__all__ = ["NOTE_BYTES", "Link", "Pending", "RankReduction", "Transport"]
+
+NOTE_BYTES = 1024  # a note is never longer; nothing that is sent is ever unpickled
 
 RankReduction: TypeAlias = Literal["sum", "min", "max"]
 

@@ -3,7 +3,8 @@
 import contextlib
 from collections.abc import Iterator
 
-from proxmesh.errors import InputError, LostRankError
+from proxmesh.errors import LostRankError
+from proxmesh.network.exits import in_words
 from proxmesh.types import World
 
 __all__ = ["announcing_failure"]
@@ -16,9 +17,6 @@ def announcing_failure(world: World) -> Iterator[None]:
         yield
     except LostRankError:
         raise  # they know
-    except InputError:  # whose message may quote private data
-        world.announce_exit("InputError, see its own message")
-        raise
     except BaseException as error:
-        world.announce_exit(f"{type(error).__name__}: {error}")
+        world.announce_exit(in_words(error))
         raise
