@@ -14,7 +14,7 @@ from proxmesh.algorithms import ALGORITHMS
 from proxmesh.construct import construct
 from proxmesh.data.agent_files import agent_files, load_agents
 from proxmesh.data.datasets import DATASETS, Dataset, loaded
-from proxmesh.errors import InputError, unknown
+from proxmesh.errors import InputError, shortened, unknown
 from proxmesh.graphs import CONSTRUCTORS, Graph, made
 from proxmesh.launchers import launched, threads_allowed
 from proxmesh.network import connect
@@ -267,6 +267,13 @@ def _dataset(config: Config) -> Dataset:
 
 def _regularizer(config: Config) -> Any:
     section = _with_weight(config.regularizer)
+    largest = torch.finfo(DTYPES[config.run.dtype]).max
+    for name, value in section.options.items():
+        if isinstance(value, int | float) and abs(value) > largest:
+            raise InputError(
+                f"regularizer `{section.name}`: `{name}` is too large for "
+                f"{config.run.dtype}, got {shortened(value)}."
+            )
     inner = _built("regularizer", REGULARIZERS, section)
     if section.only is None:
         return inner
