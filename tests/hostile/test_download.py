@@ -99,7 +99,7 @@ def test_another_file_is_neither_unpacked_nor_kept(
 ) -> None:
     repacked = [gzip.compress(content, 1, mtime=1) for content in CONTENTS]
     mirrored(monkeypatch, repacked)  # the right content, in a file nobody published
-    unpacked = []
+    unpacked: list[Path] = []
     monkeypatch.setattr(download, "_gunzip", unpacked.append)
     with pytest.raises(InputError, match="could not be fetched"):
         download.images(SMALL)

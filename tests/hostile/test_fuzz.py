@@ -1,6 +1,7 @@
 """Every reader, given damaged files: a valid object or one line, nothing else."""
 
 import io
+import re
 import resource
 import sys
 import warnings
@@ -24,7 +25,7 @@ from proxmesh.runs.config import load_config
 from proxmesh.runs.presets import load_parameters
 from proxmesh.runs.spaces import load_spaces
 
-CASES, MANY_CASES = 150, 10_000
+CASES, MANY_CASES = 200, 10_000
 LONGEST = 2_500  # characters of a message
 SLOWEST = 5_000  # milliseconds; far above any case, far below a hang
 ROOM = 256 * 2**20  # bytes that all cases of a reader may add to the largest so far
@@ -137,7 +138,7 @@ AWKWARD = st.sampled_from(
 )
 EDITS = st.lists(
     st.tuples(
-        st.sampled_from(["insert", "replace", "cut", "repeat"]),
+        st.sampled_from(["insert", "replace", "cut", "repeat", "word", "word"]),
         st.integers(0, 2**16),
         st.integers(0, 40),
         AWKWARD
@@ -151,14 +152,14 @@ EDITS = st.lists(
 
 def edited(content: bytes, edits: list[tuple[str, int, int, bytes]]) -> bytes:
     for how, where, length, text in edits:
-        at = where % (len(content) + 1)
-        before, piece, after = (
-            content[:at],
-            content[at : at + length],
-            content[at + length :],
-        )
-        new = {"insert": text + piece, "replace": text, "cut": b"", "repeat": piece * 9}
-        content = before + new[how] + after
+        begin = where % (len(content) + 1)
+        end = begin + length
+        words = list(re.finditer(rb"[\w.+-]+", content)) if how == "word" else []
+        if words:  # a value in the place of another
+            begin, end = words[where % len(words)].span()
+        piece = content[begin:end]
+        new = {"insert": text + piece, "cut": b"", "repeat": piece * 9}.get(how, text)
+        content = content[:begin] + new + content[end:]
     return content
 
 
