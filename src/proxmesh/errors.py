@@ -16,6 +16,11 @@ class InputError(ValueError):
     is a `ValueError`; on the command line it becomes exit code 2. Line breaks in what
     it quotes, such as the name of a file, become spaces.
 
+    Parameters
+    ----------
+    message
+        That line.
+
     Examples
     --------
     >>> import proxmesh as pm
