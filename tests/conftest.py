@@ -21,3 +21,14 @@ def _precise() -> Iterator[None]:
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Leave the tests out that take minutes, unless they are asked for by name."""
+    if "soak" in config.option.markexpr:
+        return
+    long = [item for item in items if "soak" in item.keywords]
+    config.hook.pytest_deselected(items=long)
+    items[:] = [item for item in items if "soak" not in item.keywords]

@@ -139,7 +139,7 @@ def test_divergence_exits_with_4(capsys: pytest.CaptureFixture[str]) -> None:
     assert call("run", *SMALL, "--steps", "200", *small_step) == 4
     printed = capsys.readouterr().out
     assert "diverged: at iteration" in printed
-    assert "raise `c_eta` to 0.375 or more." in printed
+    assert "raise `c_eta` to 0.375 or more. The losses may need a larger" in printed
 
 
 def test_target_stops_early(capsys: pytest.CaptureFixture[str]) -> None:

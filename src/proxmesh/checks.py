@@ -8,7 +8,7 @@ import math
 import operator
 from typing import Any
 
-from proxmesh.errors import InputError
+from proxmesh.errors import InputError, shortened
 
 __all__ = [
     "require_nonnegative",
@@ -75,8 +75,12 @@ def require_whole(who: str, at_least: int, **values: Any) -> None:
 
 
 def _is_finite(value: Any) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond all floats
+        return False
 
 
 def _is_whole(value: Any, at_least: int) -> bool:
@@ -88,5 +92,5 @@ def _is_whole(value: Any, at_least: int) -> bool:
 
 def _refusal(who: str, name: str, needed: str, value: Any) -> InputError:
     place = f"{who}: " if who else ""
-    shown = repr(value) if isinstance(value, str) else value
+    shown = shortened(value, write=repr if isinstance(value, str) else str)
     return InputError(f"{place}`{name}` must be {needed}, got {shown}.")

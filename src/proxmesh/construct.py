@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import ConfigDict, ValidationError, create_model
 
-from proxmesh.errors import InputError, unknown
+from proxmesh.errors import InputError, shortened, unknown
 
 __all__ = ["construct"]
 
@@ -76,7 +76,6 @@ def _with_types(
     except ValidationError as error:
         first = error.errors()[0]
         wrong = first["msg"].replace("Input should be", "must be", 1)
-        raise InputError(
-            f"{who}: `{first['loc'][0]}` {wrong}, got {first['input']!r}."
-        ) from error
+        got = shortened(first["input"], write=repr)
+        raise InputError(f"{who}: `{first['loc'][0]}` {wrong}, got {got}.") from error
     return dict(checked)

@@ -1,16 +1,25 @@
 """What we say when something is wrong: who, what is wrong, the value, what to do."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 
-__all__ = ["InputError", "LostRankError", "Notice", "unknown"]
+__all__ = ["InputError", "LostRankError", "Notice", "shortened", "unknown"]
+
+SHOWN = 80  # characters of a value that somebody gave
+LONGEST_LINE = 2000  # characters of a message, whatever it quotes
 
 
 class InputError(ValueError):
     """Something the user gave cannot be used.
 
     The message is one line: who complains, what is wrong, the value, and what to do. It
-    is a `ValueError`; on the command line it becomes exit code 2.
+    is a `ValueError`; on the command line it becomes exit code 2. Line breaks in what
+    it quotes, such as the name of a file, become spaces.
+
+    Parameters
+    ----------
+    message
+        That line.
 
     Examples
     --------
@@ -19,6 +28,9 @@ class InputError(ValueError):
     Traceback (most recent call last):
     proxmesh.errors.InputError: L1: `weight` must be finite and not negative, got -1.0.
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(message, LONGEST_LINE))
 
 
 class LostRankError(RuntimeError):
@@ -67,6 +79,39 @@ class Notice(UserWarning):
     """
 
 
+def shortened(
+    value: object, most: int = SHOWN, write: Callable[[object], str] = str
+) -> str:
+    r"""Return what somebody gave as text for a message: one line, never a long one.
+
+    Parameters
+    ----------
+    value
+        Anything.
+    most
+        Characters to keep; what is longer keeps its beginning and end.
+    write
+        Turns it into text; `repr` puts quotes around strings.
+
+    Examples
+    --------
+    >>> shortened("a name\nof two lines")
+    'a name of two lines'
+    >>> shortened("0123456789" * 100_000, most=20)
+    '0123456789 ... 56789'
+    """
+    try:
+        text = write(value)
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        text = "a number of thousands of digits"
+    except RecursionError:
+        text = "something nested too deeply to show"
+    if len(text) > most:
+        end = (most - 5) // 3
+        text = f"{text[: most - 5 - end]} ... {text[-end:]}"
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
 def unknown(kind: str, name: object, known: Iterable[str], of: str = "") -> InputError:
     """Build the error for a name that is not in a table, and suggest the nearest one.
 
@@ -87,8 +132,9 @@ def unknown(kind: str, name: object, known: Iterable[str], of: str = "") -> Inpu
     unknown graph `rng`. Did you mean `ring`? Known: ring, star.
     """
     names = sorted(known)
-    near = get_close_matches(str(name), names, n=1, cutoff=0.5)
+    given = shortened(name)
+    near = get_close_matches(given, names, n=1, cutoff=0.5)
     hint = f" Did you mean `{near[0]}`?" if near else ""
     place = f" of {of}" if of else ""
     listed = ", ".join(names) or "none"
-    return InputError(f"unknown {kind} `{name}`{place}.{hint} Known: {listed}.")
+    return InputError(f"unknown {kind} `{given}`{place}.{hint} Known: {listed}.")

@@ -27,7 +27,9 @@ from scipy import sparse
 from scipy.sparse.linalg import eigsh
 
 from proxmesh.construct import construct
-from proxmesh.errors import InputError, unknown
+from proxmesh.errors import InputError, shortened, unknown
+from proxmesh.files import read_text
+from proxmesh.limits import require_memory
 
 __all__ = [
     "CONSTRUCTORS",
@@ -61,6 +63,21 @@ DENSE_FROM = 0.2
 
 REDRAWS = 100
 """Draws of a random graph with default density before giving up on connectivity."""
+
+BYTES_PER_LINK = 1_000
+"""Memory that an agent or a link takes while a graph is built, roughly."""
+
+MOST_LINKS = 5_000_000
+"""Agents and links beyond which a graph is refused: building it takes minutes."""
+
+MOST_DRAWN = 20_000
+"""Agents of which every pair can be drawn within a minute or two."""
+
+LARGEST_FILE = 2**28
+"""Bytes of a file of edges."""
+
+LONGEST_ID = 18
+"""Digits of an agent in a file."""
 
 FloatArray = NDArray[np.float64]
 Matrix = FloatArray | sparse.csr_array[np.float64]
@@ -120,12 +137,17 @@ class Graph:
                 )
         edges = sorted({(min(e), max(e)) for e in self.edges})
         object.__setattr__(self, "edges", tuple(edges))
-        pieces = nx.number_connected_components(self.to_networkx())
+        pieces = self._pieces()
         if pieces > 1:
             raise InputError(
                 f"graph `{self}` has {pieces} connected components; consensus needs 1. "
                 + self._remedy()
             )
+
+    def _pieces(self) -> int:
+        """Number of connected components; agents without a link need no memory."""
+        linked: nx.Graph[int] = nx.Graph(self.edges)
+        return nx.number_connected_components(linked) + self.n - len(linked)
 
     def __str__(self) -> str:
         options = "".join(f", {k}={v}" for k, v in self.options.items())
@@ -262,7 +284,9 @@ def topology(build: Build) -> Build:
     @wraps(build)
     def checked(n: int, *args: Any, **options: Any) -> Graph:
         if not (isinstance(n, int | np.integer) and n >= 2):
-            raise InputError(f"graph `{name}` needs at least 2 agents, got n={n!r}.")
+            got = shortened(n, write=repr)
+            raise InputError(f"graph `{name}` needs at least 2 agents, got n={got}.")
+        _require_room(name, n, n)
         return build(n, *args, **options)
 
     CONSTRUCTORS[name] = checked
@@ -329,7 +353,7 @@ def as_graph(graph: "Graph | nx.Graph[Any]") -> Graph:
     return graph
 
 
-def from_file(file: str | Path) -> Graph:
+def from_file(file: str | Path, n: int | None = None) -> Graph:
     """Read a graph from a text file with one edge per line.
 
     Parameters
@@ -337,6 +361,8 @@ def from_file(file: str | Path) -> Graph:
     file
         Lines ``i j`` or ``i,j`` with two agents, numbered from 0; what follows a ``#``
         is a comment.
+    n
+        Number of agents that it must have. None: any.
 
     Examples
     --------
@@ -347,19 +373,16 @@ def from_file(file: str | Path) -> Graph:
     ...     from_file(file.name).degrees.tolist()
     [1, 2, 1]
     """
-    try:
-        lines = Path(file).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"graph file `{file}` cannot be read: {error}.") from error
+    lines = read_text(file, "graph file", LARGEST_FILE).splitlines()
     edges = []
     for number, line in enumerate(lines, 1):
         words = line.split("#")[0].replace(",", " ").split()
         if not words:
             continue
-        if len(words) != 2 or not all(word.isdecimal() for word in words):
+        if len(words) != 2 or not all(map(_names_an_agent, words)):
             raise InputError(
                 f"graph file `{file}`, line {number}: expected two agents `i j`, "
-                f"got `{line.strip()}`."
+                f"got `{shortened(line.strip())}`."
             )
         edges.append((int(words[0]), int(words[1])))
     if not edges:
@@ -370,7 +393,17 @@ def from_file(file: str | Path) -> Graph:
         raise InputError(
             f"graph file `{file}` numbers its agents from 1; agents count from 0."
         )
+    found = max(map(max, edges)) + 1
+    if n is not None and found != n:
+        raise InputError(
+            f"graph file `{file}` has {found} agents, but {n} were asked for. Use "
+            f"`--agents {found}`."
+        )
     return from_edges(edges)
+
+
+def _names_an_agent(word: str) -> bool:
+    return word.isdecimal() and len(word) <= LONGEST_ID
 
 
 @topology
@@ -501,6 +534,7 @@ def complete(n: int) -> Graph:
     >>> complete(4).edges
     ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
     """
+    _require_room("complete", n, n * (n - 1) / 2)
     return _converted(nx.complete_graph(n), "complete")
 
 
@@ -542,8 +576,14 @@ def erdos_renyi(n: int, prob: float | None = None, seed: int = 0) -> Graph:
     >>> print(erdos_renyi(8))
     erdos-renyi(n=8, prob=0.5199, seed=0)
     """
+    if n > MOST_DRAWN:
+        raise InputError(
+            f"graph `erdos-renyi` draws every pair of agents, for at most "
+            f"{MOST_DRAWN:,} of them, got {n:,}. Use `random-regular`."
+        )
     if prob is not None:
         _probability("erdos-renyi", prob)
+        _require_room("erdos-renyi", n, prob * n * (n - 1) / 2)
         drawn = nx.gnp_random_graph(n, prob, seed=seed)
         return _converted(drawn, "erdos-renyi", prob=prob, seed=seed)
     chance = min(1.0, 2 * math.log(n) / n)
@@ -582,6 +622,7 @@ def barabasi_albert(n: int, links: int | None = None, seed: int = 0) -> Graph:
         raise InputError(
             f"graph `barabasi-albert`: `links` must be in 1 .. {n - 1}, got {links}."
         )
+    _require_room("barabasi-albert", n, n * links)
     drawn = nx.barabasi_albert_graph(n, links, seed=seed)
     return _converted(drawn, "barabasi-albert", links=links, seed=seed)
 
@@ -615,6 +656,7 @@ def watts_strogatz(
         raise InputError(
             f"graph `watts-strogatz`: `neighbors` must be at least 2, got {neighbors}."
         )
+    _require_room("watts-strogatz", n, n * min(neighbors, n) / 2)
     if n <= neighbors:
         return _converted(nx.complete_graph(n), "watts-strogatz", neighbors=n - 1)
     drawn = nx.connected_watts_strogatz_graph(n, neighbors, prob, REDRAWS, seed)
@@ -648,6 +690,7 @@ def random_regular(n: int, degree: int | None = None, seed: int = 0) -> Graph:
             f"graph `random-regular`: `degree` must be in 1 .. {n - 1} and n * degree "
             f"even, got n={n}, degree={degree}."
         )
+    _require_room("random-regular", n, n * degree / 2)
     stream = random.Random(seed)
     for _ in range(REDRAWS):
         drawn = nx.random_regular_graph(degree, n, seed=stream)
@@ -679,7 +722,7 @@ def random_8(n: int = 8) -> Graph:
 CONSTRUCTORS["random-8"] = random_8
 
 
-def make(name: str, n: int, *, also_known: Iterable[str] = (), **options: Any) -> Graph:
+def make(name: str, n: int, /, **options: Any) -> Graph:
     """Build a topology by name, or from an edge file if `name` is one.
 
     Parameters
@@ -688,8 +731,6 @@ def make(name: str, n: int, *, also_known: Iterable[str] = (), **options: Any) -
         A key of `CONSTRUCTORS`, or the path of a file for `from_file`.
     n
         Number of agents; that of a file must agree.
-    also_known
-        Further names to suggest when an option is misspelled.
     options
         What the constructor takes besides n, such as ``prob`` and ``seed``.
 
@@ -701,19 +742,38 @@ def make(name: str, n: int, *, also_known: Iterable[str] = (), **options: Any) -
     Traceback (most recent call last):
     proxmesh.errors.InputError: unknown graph `rng`. Did you mean `ring`? Known: ...
     """
-    if name not in CONSTRUCTORS:
-        if "." in name or "/" in name:
-            graph = from_file(name)
-            if graph.n != n:
-                raise InputError(
-                    f"graph file `{name}` has {graph.n} agents, but {n} were asked "
-                    f"for. Use `--agents {graph.n}`."
-                )
-            return graph
-        raise unknown("graph", name, CONSTRUCTORS)
-    return construct(
-        f"graph `{name}`", CONSTRUCTORS[name], options, n, also_known=also_known
-    )
+    return made(name, n, options)
+
+
+def made(
+    name: str, n: int, options: Mapping[str, Any], also_known: Iterable[str] = ()
+) -> Graph:
+    """Build a topology as `make` does, from options of any name.
+
+    Parameters
+    ----------
+    name, n, options
+        As for `make`.
+    also_known
+        Further names to suggest when an option is misspelled.
+    """
+    who = f"graph `{shortened(name)}`"
+    if name in CONSTRUCTORS:
+        return construct(who, CONSTRUCTORS[name], options, n, also_known=also_known)
+    if "." in name or "/" in name:
+        return construct(who, from_file, options, name, n, also_known=also_known)
+    raise unknown("graph", name, CONSTRUCTORS)
+
+
+def _require_room(name: str, n: int, links: float) -> None:
+    """Refuse a graph that is too large to be built, before it is."""
+    who = f"graph `{name}` with {shortened(f'{n:,}')} agents"
+    if links > MOST_LINKS:
+        raise InputError(
+            f"{who} has about {shortened(f'{round(links):,}')} links, more than the "
+            f"{MOST_LINKS:,} that can be built. Lower `--agents`."
+        )
+    require_memory(who, round(links) * BYTES_PER_LINK, "Lower `--agents`.")
 
 
 def _converted(g: "nx.Graph[Any]", name: str, **options: Any) -> Graph:

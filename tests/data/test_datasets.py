@@ -175,12 +175,15 @@ def test_synthetic_data() -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [{"samples": 9}, {"classes": 1}, {"features": 1}], ids=str
+    "options",
+    [{"samples": 9}, {"classes": 1}, {"features": 1}, {"classes": 100_000}],
+    ids=str,
 )
 def test_synthetic_needs_enough_of_everything(options: dict[str, int]) -> None:
     found = message_of(lambda: datasets.synthetic(**options))
     assert found.startswith(
-        "dataset `synthetic` needs samples >= 10, classes >= 2 and enough features, got"
+        "dataset `synthetic` needs samples >= 10, classes from 2 to the number of "
+        "samples and enough features, got"
     )
     name, value = next(iter(options.items()))
     assert f"{name}={value}" in found

@@ -278,7 +278,8 @@ class HSMADMM:
             return (
                 f"c_eta / c_rho is {c_eta / c_rho:.3g}; from "
                 f"{GRAPH_FREE_RATIO} on every graph is stable: raise `c_eta` to "
-                f"{GRAPH_FREE_RATIO * c_rho:.3g} or more."
+                f"{GRAPH_FREE_RATIO * c_rho:.3g} or more. The losses may need a larger "
+                "one, which `proxmesh check` finds."
             )
         return (
             "The step is too long for this loss: double `c_rho` and `c_eta` together "

@@ -4,18 +4,21 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from proxmesh.data import files
 from proxmesh.data.dataset import Arrays, Dataset
-from proxmesh.errors import InputError
+from proxmesh.errors import InputError, shortened
+from proxmesh.limits import require_memory
 
 __all__ = ["AgentData", "LargestOfAll", "agent_files", "load_agents"]
 
 NAMED_BY_AGENT = re.compile(r"(?:agent|shard|client)?[-_]?(\d+)")
+LARGEST_LABEL = 10**6
 SUFFIXES = (".npz", ".csv", ".libsvm", ".svm")
 
 LargestOfAll = Callable[[int], int]
@@ -102,12 +105,9 @@ def load_agents(
     test = files.read(tests[0], label)[0] if tests else None
 
     everything = [*parts.values(), *([test] if test is not None else [])]
-    for agent, (_, labels) in parts.items():
-        if labels.dtype.kind not in "buif":
-            raise InputError(
-                f"`{places[agent]}`: the label `{labels[0]}` is not a whole number. "
-                "Encode labels as 0, 1, 2, ..., the same way for all agents."
-            )
+    names = [*(places[agent] for agent in parts), *tests[:1]]
+    for file, (_, labels) in zip(names, everything, strict=True):
+        _require_classes(file, labels)
     low = -largest(-min(int(y.min()) for _, y in everything))
     high = largest(max(int(y.max()) for _, y in everything))
     zero = largest(int(any((y == 0).any() for _, y in everything)))
@@ -115,6 +115,8 @@ def load_agents(
     # LIBSVM files leave out trailing zeros; every process must ask, whatever it holds.
     sparse = any(places[agent].suffix not in {".npz", ".csv"} for agent in agents)
     width = largest(max(x.shape[1] for x, _ in everything) if sparse else 0)
+    rows = sum(len(x) for x, _ in everything)
+    require_memory(f"`{folder}`", 4 * rows * width, "Number the features 1, 2, 3, ...")
     if high == low:
         raise InputError(
             f"`{folder}`: all agents have only one class, `{low}`; a classifier needs "
@@ -139,3 +141,16 @@ def load_agents(
         test=None if test is None else tensors(test),
     )
     return AgentData(shards, dataset)
+
+
+def _require_classes(file: Path, labels: NDArray[Any]) -> None:
+    """Refuse labels that cannot be the numbers of classes."""
+    what, first = "a whole number", labels[:1]
+    if labels.dtype.kind in "buif":
+        first = labels[np.abs(labels.astype(float)) > LARGEST_LABEL]
+        what = f"between -{LARGEST_LABEL:,} and {LARGEST_LABEL:,}"
+    if len(first):
+        raise InputError(
+            f"`{file}`: the label `{shortened(first[0])}` is not {what}. Encode labels "
+            "as 0, 1, 2, ..., the same way for all agents."
+        )

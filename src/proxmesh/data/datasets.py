@@ -9,7 +9,8 @@ Examples
 [4070, 4070]
 """
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar, final
@@ -22,7 +23,8 @@ from proxmesh.data import adult, download
 from proxmesh.data.dataset import Arrays, Dataset
 from proxmesh.data.download import Download
 from proxmesh.data.own_file import from_file, standardized
-from proxmesh.errors import InputError, unknown
+from proxmesh.errors import InputError, shortened, unknown
+from proxmesh.limits import require_memory
 
 __all__ = [
     "DATASETS",
@@ -39,6 +41,8 @@ __all__ = [
     "verify",
 ]
 
+
+COPIES = 3  # of a synthetic table in memory: drawn, shuffled, split
 
 # -- the catalog -----------------------------------------------------------------------
 
@@ -186,11 +190,17 @@ def synthetic(
     from sklearn.model_selection import train_test_split
 
     informative = max(features // 5, classes.bit_length() + 1)
-    if not (samples >= 10 and classes >= 2 and informative <= features):
+    if not (samples >= max(10, classes) >= classes >= 2 and informative <= features):
         raise InputError(
-            "dataset `synthetic` needs samples >= 10, classes >= 2 and enough "
-            f"features, got samples={samples}, classes={classes}, features={features}."
+            "dataset `synthetic` needs samples >= 10, classes from 2 to the number of "
+            "samples and enough features, got "
+            + shortened(f"samples={samples}, classes={classes}, features={features}.")
         )
+    require_memory(
+        "dataset `synthetic`",
+        COPIES * 8 * samples * features,
+        "Lower `data.samples` or `data.features`.",
+    )
     x, y = make_classification(
         n_samples=samples,
         n_features=features,
@@ -245,13 +255,7 @@ def fashion_mnist(data_dir: str | Path | None = None) -> Dataset:
 # -- by name, or from a file -----------------------------------------------------------
 
 
-def load(
-    name: str,
-    data_dir: str | Path | None = None,
-    *,
-    also_known: Iterable[str] = (),
-    **options: Any,
-) -> Dataset:
+def load(name: str, /, data_dir: str | Path | None = None, **options: Any) -> Dataset:
     """Return a data set by name, or from your own file if `name` is a path.
 
     Parameters
@@ -260,8 +264,6 @@ def load(
         One of `DATASETS`, or the path of a file for `from_file`.
     data_dir
         Folder to look in first, for data sets that are downloaded.
-    also_known
-        Names that may stand beside the options, for the hint after a typo.
     options
         Of the function that loads it.
 
@@ -270,10 +272,28 @@ def load(
     >>> load("synthetic", samples=100)
     Dataset(synthetic: 80 training samples of 50 features, 2 classes)
     """
-    who = f"dataset `{name}`"
+    return loaded(name, data_dir, options)
+
+
+def loaded(
+    name: str,
+    data_dir: str | Path | None,
+    options: Mapping[str, Any],
+    also_known: Iterable[str] = (),
+) -> Dataset:
+    """Return a data set as `load` does, from options of any name.
+
+    Parameters
+    ----------
+    name, data_dir, options
+        As for `load`.
+    also_known
+        Names that may stand beside the options, for the hint after a typo.
+    """
+    who = f"dataset `{shortened(name)}`"
     entry = DATASETS.get(name)
     if entry is None:
-        if not ("." in name or "/" in name or Path(name).is_file()):
+        if not ("." in name or "/" in name or os.path.isfile(name)):
             raise unknown("dataset", name, DATASETS)
         return construct(who, from_file, options, name, also_known=also_known)
     folder = [] if entry.download is None else [data_dir]

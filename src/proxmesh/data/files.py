@@ -1,16 +1,21 @@
 """Your own data files: .npz, .csv and LIBSVM, with errors that name row and column."""
 
-import csv
-import zipfile
+import bz2
+import gzip
+import os
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from proxmesh.data.csv_table import read_csv
 from proxmesh.data.dataset import Arrays
-from proxmesh.errors import InputError
+from proxmesh.data.npz import Archive
+from proxmesh.errors import InputError, shortened
+from proxmesh.files import open_regular
+from proxmesh.limits import in_one_line, readable, require_memory
 
 __all__ = ["read", "with_same_width"]
 
@@ -21,6 +26,8 @@ TEST_KEYS = (
     ("X_test", "y_test"),
     ("inputs_test", "targets_test"),
 )
+LARGE = 2**26  # bytes from which a sparse table is not made dense at any price
+FEWEST_ENTRIES = 1e-3  # share of a large table that must not be 0
 
 
 def read(path: Path, label: str | None = None) -> tuple[Arrays, Arrays | None]:
@@ -33,17 +40,18 @@ def read(path: Path, label: str | None = None) -> tuple[Arrays, Arrays | None]:
     label
         Name of the label column of a .csv; the last one if not given.
     """
-    if path.is_dir():
+    if os.path.isdir(path):
         raise InputError(f"dataset `{path}` is a folder. Give a file in it.")
-    if not path.is_file():
-        raise InputError(f"dataset `{path}` does not exist.")
+    if not os.path.exists(path):
+        raise InputError(f"dataset `{shortened(path)}` does not exist.")
     try:
-        if path.suffix == ".npz":
-            return _read_npz(path)
-        if path.suffix == ".csv":
-            return _read_csv(path, label), None
-        return _read_libsvm(path), None
-    except (OSError, UnicodeDecodeError) as error:
+        with in_one_line(f"dataset `{path}`"):
+            if path.suffix == ".npz":
+                return _read_npz(path)
+            if path.suffix == ".csv":
+                return _checked(path, *read_csv(path, label)), None
+            return _read_libsvm(path), None
+    except UnicodeDecodeError as error:
         raise InputError(f"dataset `{path}` cannot be read: {error}.") from error
 
 
@@ -68,6 +76,8 @@ def with_same_width(
             f"test samples {test[0].shape[1:]}."
         )
     width = max(train[0].shape[1], test[0].shape[1])
+    size = 8 * width * (len(train[0]) + len(test[0]))
+    require_memory(f"dataset `{file}`", size, "Number its features 1, 2, 3, ...")
 
     def padded(arrays: Arrays) -> Arrays:
         x, y = arrays
@@ -77,110 +87,48 @@ def with_same_width(
 
 
 def _read_npz(path: Path) -> tuple[Arrays, Arrays | None]:
-    if not zipfile.is_zipfile(path):
-        raise InputError(f"dataset `{path}` is not a plain .npz: it is no zip archive.")
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = dict(archive)
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise InputError(f"dataset `{path}` is not a plain .npz: {error}.") from error
-    inputs = next((k for k in INPUT_KEYS if k in arrays), None)
-    labels = next((k for k in LABEL_KEYS if k in arrays), None)
-    if inputs is None or labels is None:
-        raise InputError(
-            f"dataset `{path}` must hold arrays `x` and `y` (and `x_test`, `y_test` "
-            f"if you have them), found: {', '.join(arrays) or 'none'}."
-        )
-    train = _checked(path, arrays[inputs], arrays[labels])
-    for x, y in TEST_KEYS:
-        if x in arrays and y in arrays:
-            return train, _checked(path, arrays[x], arrays[y])
+    with Archive(path) as archive:
+        inputs, labels = archive.first(INPUT_KEYS), archive.first(LABEL_KEYS)
+        if inputs is None or labels is None:
+            raise InputError(
+                f"dataset `{path}` must hold arrays `x` and `y` (and `x_test`, "
+                f"`y_test` if you have them), found: {archive.names}."
+            )
+        train = _checked(path, archive.array(inputs), archive.array(labels))
+        for x, y in TEST_KEYS:
+            if x in archive and y in archive:
+                return train, _checked(path, archive.array(x), archive.array(y))
     return train, None
-
-
-def _read_csv(path: Path, label: str | None) -> Arrays:
-    import pandas as pd
-
-    header, lines = _csv_scan(path)
-    try:
-        table = pd.read_csv(path, header=0 if header else None, skip_blank_lines=True)
-    except pd.errors.ParserError as error:
-        raise InputError(f"dataset `{path}` is not a readable csv: {error}.") from error
-    names = [str(name) for name in table.columns]
-    table.columns = pd.Index(names)
-    if label is not None and label not in names:
-        raise InputError(
-            f"dataset `{path}` has no column `{label}`. Its columns: "
-            f"{', '.join(names[:20])}."
-        )
-    chosen = label or names[-1]
-    features = table.drop(columns=chosen)
-    for name in features:
-        numbers = pd.to_numeric(features[name], errors="coerce")
-        bad = np.flatnonzero(~np.isfinite(numbers.to_numpy(float)))
-        if len(bad):
-            value = features[name].iloc[bad[0]]
-            raise InputError(
-                f"dataset `{path}`, line {lines[bad[0]]}, column `{name}`: "
-                f"`{value}` is not a finite number. Replace or encode it."
-            )
-    labels = table[chosen]
-    if labels.isna().any():
-        line = lines[int(np.flatnonzero(labels.isna())[0])]
-        raise InputError(
-            f"dataset `{path}`, line {line}: the label `{chosen}` is missing."
-        )
-    return _checked(path, features.to_numpy(np.float64), labels.to_numpy())
-
-
-def _csv_scan(path: Path) -> tuple[bool, list[int]]:
-    """Check that rows are equally long; find a header and the lines of the samples."""
-    with path.open(newline="", encoding="utf-8") as text:
-        reader = csv.reader(text)
-        try:
-            rows = [(reader.line_num, row) for row in reader if row]
-        except csv.Error as error:
-            raise InputError(
-                f"dataset `{path}`, line {reader.line_num}: {error}."
-            ) from error
-    if not rows or len(rows[0][1]) < 2:
-        raise InputError(
-            f"dataset `{path}` needs at least one feature and a label column."
-        )
-    first = rows[0][1]
-    for line, row in rows:
-        if len(row) != len(first):
-            raise InputError(
-                f"dataset `{path}`, line {line}: {len(row)} fields but the first line "
-                f"has {len(first)}."
-            )
-    header = not all(map(_is_number, first[:-1])) or (
-        len(rows) > 1 and not _is_number(first[-1]) and _is_number(rows[1][1][-1])
-    )
-    lines = [line for line, _ in rows]
-    return header, lines[1:] if header else lines
-
-
-def _is_number(text: str) -> bool:
-    """Whether a field is a number, or empty where one should be."""
-    try:
-        float(text or "nan")
-    except ValueError:
-        return False
-    return True
 
 
 def _read_libsvm(path: Path) -> Arrays:
     from sklearn.datasets import load_svmlight_file
 
-    try:
-        x, y = load_svmlight_file(str(path))
-    except ValueError as error:
+    with open_regular(path, "dataset") as opened:
+        try:
+            x, y = load_svmlight_file(_unpacked(path, opened))
+        except (ValueError, OverflowError, IndexError, EOFError, zlib.error) as error:
+            raise InputError(
+                f"dataset `{path}` is not in LIBSVM format (`label index:value ...`): "
+                f"{shortened(error)}. Known: .npz, .csv, LIBSVM."
+            ) from error
+    samples, features = x.shape
+    size = samples * features * x.dtype.itemsize
+    if size > LARGE and x.nnz < FEWEST_ENTRIES * samples * features:
         raise InputError(
-            f"dataset `{path}` is not in LIBSVM format (`label index:value ...`): "
-            f"{error}. Known: .npz, .csv, LIBSVM."
-        ) from error
+            f"dataset `{path}` has {samples:,} samples of {features:,} features, "
+            f"almost all of them 0: as a table they take {readable(size)}. Number its "
+            "features 1, 2, 3, ..."
+        )
+    require_memory(f"dataset `{path}`", 2 * size, "Give a part of it.")
     return _checked(path, x.toarray(), y)
+
+
+def _unpacked(path: Path, opened: BinaryIO) -> BinaryIO:
+    """The text of a file that may be packed, as LIBSVM's own are."""
+    if path.suffix == ".gz":
+        return cast(BinaryIO, gzip.GzipFile(fileobj=opened))
+    return cast(BinaryIO, bz2.BZ2File(opened)) if path.suffix == ".bz2" else opened
 
 
 def _checked(path: Path, x: NDArray[Any], y: NDArray[Any]) -> Arrays:
@@ -191,6 +139,10 @@ def _checked(path: Path, x: NDArray[Any], y: NDArray[Any]) -> Arrays:
             f"dataset `{path}`: inputs {x.shape} and labels {y.shape} must be "
             "[samples, ...] and [samples], with at least one sample."
         )
+    if 0 in x.shape:
+        raise InputError(f"dataset `{path}`: inputs {x.shape} have no features.")
+    if y.dtype.kind not in "buifUSO":
+        raise InputError(f"dataset `{path}`: labels are {y.dtype}, not classes.")
     if x.dtype.kind not in "buif":
         raise InputError(f"dataset `{path}`: inputs are {x.dtype}, not real numbers.")
     with np.errstate(over="ignore"):
@@ -203,8 +155,9 @@ def _checked(path: Path, x: NDArray[Any], y: NDArray[Any]) -> Arrays:
             f"{x.reshape(len(x), -1)[row, column]} is not finite in float32. "
             "Remove or replace it."
         )
-    if np.issubdtype(y.dtype, np.floating) and not np.array_equal(y, np.round(y)):
-        row = int(np.flatnonzero(y != np.round(y))[0])
+    whole = y.dtype.kind != "f" or (np.isfinite(y) & (y == np.round(y)))
+    if not np.all(whole):
+        row = int(np.flatnonzero(~np.asarray(whole))[0])
         raise InputError(
             f"dataset `{path}`, row {row}: label {y[row]} is not a class. The command "
             "line trains classifiers; for regression use `LearningProblem` in Python."

@@ -6,10 +6,12 @@ that maps samples to logits.
 
 from collections.abc import Callable, Mapping
 
+import torch
 from torch import nn
 
 from proxmesh.checks import require_whole
 from proxmesh.errors import InputError
+from proxmesh.limits import require_memory
 
 __all__ = ["MODELS", "lenet", "logistic", "mlp"]
 
@@ -32,6 +34,7 @@ def logistic(features: int, classes: int) -> nn.Module:
       (1): Linear(in_features=123, out_features=2, bias=True)
     )
     """
+    _require_memory("logistic", (features + 1) * classes)
     return nn.Sequential(nn.Flatten(), nn.Linear(features, classes))
 
 
@@ -53,6 +56,7 @@ def mlp(features: int, classes: int, hidden: int = 64) -> nn.Module:
     8066
     """
     require_whole("model `mlp`", 1, hidden=hidden)
+    _require_memory("mlp", (features + 1) * hidden + (hidden + 1) * classes)
     return nn.Sequential(
         nn.Flatten(),
         nn.Linear(features, hidden),
@@ -96,6 +100,13 @@ def lenet(features: int = 784, classes: int = 10) -> nn.Module:
         nn.Tanh(),
         nn.Linear(84, classes),
     )
+
+
+def _require_memory(name: str, parameters: int) -> None:
+    """Refuse a model of which not even one copy fits."""
+    size = parameters * torch.get_default_dtype().itemsize
+    who = f"model `{name}` with {parameters:,} parameters"
+    require_memory(who, size, "Choose a smaller model, or fewer features or classes.")
 
 
 MODELS: Mapping[str, Callable[..., nn.Module]] = {

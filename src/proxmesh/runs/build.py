@@ -14,9 +14,9 @@ from torch import nn
 from proxmesh.algorithms import ALGORITHMS
 from proxmesh.construct import construct
 from proxmesh.data.agent_files import agent_files, load_agents
-from proxmesh.data.datasets import DATASETS, Dataset, load
-from proxmesh.errors import InputError, Notice, unknown
-from proxmesh.graphs import CONSTRUCTORS, Graph, make
+from proxmesh.data.datasets import DATASETS, Dataset, loaded
+from proxmesh.errors import InputError, Notice, shortened, unknown
+from proxmesh.graphs import CONSTRUCTORS, Graph, made
 from proxmesh.launchers import launched, threads_allowed
 from proxmesh.network import connect
 from proxmesh.problems import LearningProblem, Only
@@ -211,7 +211,7 @@ def build_graph(config: Config) -> Graph:
     constructor = CONSTRUCTORS.get(section.name)
     if constructor and "seed" in inspect.signature(constructor).parameters:
         options.setdefault("seed", derived_seed(config.seed, "graph"))
-    return make(section.name, section.agents, also_known=["agents"], **options)
+    return made(section.name, section.agents, options, also_known=["agents"])
 
 
 def _named(kind: str, known: Mapping[str, Any], name: str) -> Any:
@@ -284,7 +284,7 @@ def _agent_data(config: Config, world: World) -> tuple[Any, Dataset]:
 def _dataset(config: Config) -> Dataset:
     section = config.data
     also_known = [key for key in DataSection.model_fields if key != "name"]
-    dataset = load(section.name, section.dir, also_known=also_known, **section.options)
+    dataset = loaded(section.name, section.dir, section.options, also_known)
     if config.model.name == "lenet" and dataset.features == 28 * 28:
         return dataset.shaped(1, 28, 28)
     return dataset
@@ -292,9 +292,20 @@ def _dataset(config: Config) -> Dataset:
 
 def _regularizer(config: Config) -> Any:
     section = _with_weight(config.regularizer)
+    largest = torch.finfo(DTYPES[config.run.dtype]).max
+    for name, value in section.options.items():
+        if isinstance(value, int | float) and abs(value) > largest:
+            raise InputError(
+                f"regularizer `{section.name}`: `{name}` is too large for "
+                f"{config.run.dtype}, got {shortened(value)}."
+            )
     inner = _built("regularizer", REGULARIZERS, section)
     if section.only is None:
         return inner
+    if not section.only:
+        raise InputError(
+            "`regularizer.only` is empty. Name parameters, or leave it out."
+        )
     return Only(
         inner, section.only if isinstance(section.only, str) else tuple(section.only)
     )

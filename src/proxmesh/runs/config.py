@@ -21,7 +21,8 @@ from pydantic import (
     ValidationError,
 )
 
-from proxmesh.errors import InputError, unknown
+from proxmesh.errors import InputError, shortened, unknown
+from proxmesh.files import DEEPEST, parsed_toml, read_text
 from proxmesh.solver.folder import without_empty
 from proxmesh.solver.settings import LOCAL, Count, Settings, said_by
 
@@ -200,8 +201,8 @@ def load_config(
     >>> config.graph.name, config.algorithm.options
     ('star', {'c_rho': 0.1})
     """
-    text = "" if file is None else _read(Path(file))
-    tree = _parsed(text, file)
+    text = "" if file is None else read_text(file, "config")
+    tree = parsed_toml(text, f"config `{file}`")
     dotted = _dotted(flags, assignments)
     _forget_what_was_found(tree, dotted)
     for path, value in dotted.items():
@@ -221,7 +222,9 @@ def said(
     assignments: Iterable[str] = (),
 ) -> dict[str, Any]:
     """All that a file, flags and assignments set, as dotted keys; no defaults."""
-    tree = {} if file is None else _parsed(_read(Path(file)), file)
+    tree = {}
+    if file is not None:
+        tree = parsed_toml(read_text(file, "config"), f"config `{file}`")
     return flattened(tree) | _dotted(flags, assignments)
 
 
@@ -283,44 +286,38 @@ def task_of(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"config `{file}` cannot be read: {error}.") from error
-
-
-def _parsed(text: str, file: str | Path | None) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"config `{file}` is not valid TOML: {error}.") from error
-
-
 def assignment(text: str) -> tuple[str, Any]:
     """Split ``section.key=value`` into its path and its value."""
     path, sign, value = text.partition("=")
     if not sign or not path.strip():
         raise InputError(
-            f"`--set {text}` is not an assignment. Write `--set section.key=value`."
+            f"`--set {shortened(text)}` is not an assignment. Write "
+            "`--set section.key=value`."
         )
-    return path.strip(), _value(value.strip())
+    return path.strip(), _value(value.strip(), f"`--set {shortened(text)}`")
 
 
-def _value(text: str) -> Any:
+def _value(text: str, who: str) -> Any:
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text  # a bare word is a string
+        tree = parsed_toml(f"value = {text}", who)
+    except InputError as error:
+        if isinstance(error.__cause__, tomllib.TOMLDecodeError):
+            return text  # a bare word is a string
+        raise
+    return tree["value"] if len(tree) == 1 else text
 
 
 def put(tree: dict[str, Any], path: str, value: Any) -> None:
     """Set the value at a dotted path of a tree, making sections on the way."""
-    *sections, key = path.split(".")
+    *sections, key = path.split(".", DEEPEST)
+    if "." in key:
+        raise InputError(f"`{shortened(path)}` is nested too deeply. Write it flatter.")
     for section in sections:
         below = tree.setdefault(section, {})
         if not isinstance(below, dict):
-            raise InputError(f"`{path}`: `{section}` is a value, not a section.")
+            raise InputError(
+                f"`{shortened(path)}`: `{section}` is a value, not a section."
+            )
         tree = below
     tree[key] = value
 
@@ -337,9 +334,9 @@ def _explained(error: ValidationError, source: Source) -> InputError:
         place = f"section `{keys[0]}`" if len(keys) > 1 else "the config"
         mistake = unknown("option", keys[-1], known, of=place)
         return InputError(f"{str(mistake).rstrip('.')}{where}.")
-    return InputError(
-        f"`{'.'.join(keys)}` {said_by(first)}, got {first['input']!r}{where}."
-    )
+    got = shortened(first["input"], write=repr)
+    name = shortened(".".join(keys))
+    return InputError(f"`{name}` {said_by(first)}, got {got}{where}.")
 
 
 def _line_of(text: str, keys: list[str]) -> int | None:

@@ -14,17 +14,18 @@ A file has a table for each method, and may say for which task it was made::
 """
 
 import dataclasses
+import os
 import re
-import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import resources
-from pathlib import Path
 from typing import Any, final
 
 from proxmesh.algorithms import ALGORITHMS
 from proxmesh.construct import construct
-from proxmesh.errors import InputError, unknown
+from proxmesh.errors import InputError, shortened, unknown
+from proxmesh.files import parsed_toml, read_text
 from proxmesh.runs.config import flattened, task_of
 
 __all__ = [
@@ -84,14 +85,18 @@ def changed(
     return found
 
 
-def presets() -> Iterator[Parameters]:
+@cache
+def presets() -> tuple[Parameters, ...]:
     """Every preset inside the package."""
-    for file in sorted(
-        (resources.files("proxmesh.runs") / "tuned").iterdir(), key=lambda f: f.name
-    ):
-        if file.name.endswith(".toml"):
-            name = file.name.removesuffix(".toml")
-            yield _parsed(file.read_text(encoding="utf-8"), f"preset `{name}`")
+    files = (resources.files("proxmesh.runs") / "tuned").iterdir()
+    return tuple(
+        _parsed(
+            file.read_text(encoding="utf-8"),
+            f"preset `{file.name.removesuffix('.toml')}`",
+        )
+        for file in sorted(files, key=lambda f: f.name)
+        if file.name.endswith(".toml")
+    )
 
 
 def preset_for(config: Mapping[str, Any]) -> Parameters | None:
@@ -106,28 +111,23 @@ def load_parameters(name: str) -> Parameters:
     known = {p.source.split("`")[1]: p for p in presets()}
     if name in known:
         return known[name]
-    file = Path(name)
-    if file.is_dir():
+    if os.path.isdir(name):
         raise InputError(f"parameters `{name}` is a folder. Give the TOML file in it.")
-    if not file.is_file():
+    if not os.path.exists(name):
         raise unknown("preset or file of parameters", name, [*known, "defaults"])
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"parameters `{name}` cannot be read: {error}.") from error
-    return _parsed(text, f"parameters `{name}`")
+    return _parsed(read_text(name, "parameters"), f"parameters `{name}`")
 
 
 def _parsed(text: str, source: str) -> Parameters:
-    try:
-        tree = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{source}: not valid TOML: {error}.") from error
+    tree = parsed_toml(text, source)
     for key in tree:
         if key not in SECTIONS:
             raise unknown("section", key, SECTIONS, of=source)
         if not isinstance(tree[key], Mapping):
-            raise InputError(f"{source}: `{key}` must be a table, got {tree[key]!r}.")
+            raise InputError(
+                f"{source}: `{key}` must be a table, got "
+                f"{shortened(tree[key], write=repr)}."
+            )
     methods = tree.get("methods", {})
     if not methods:
         raise InputError(f"{source} has no table [methods.NAME]. Write one.")
@@ -161,13 +161,13 @@ def _check(parameters: Parameters, label: str) -> None:
     """Refuse values that do not fit the method they are for."""
     if not isinstance(parameters.methods[label], Mapping):
         raise InputError(
-            f"{parameters.source}: `{label}` must be a table of values, got "
-            f"{parameters.methods[label]!r}."
+            f"{parameters.source}: `{shortened(label)}` must be a table of values, got "
+            f"{shortened(parameters.methods[label], write=repr)}."
         )
     if not re.fullmatch(LABEL, label):
         raise InputError(
-            f"{parameters.source}: `{label}` cannot name a folder. Use letters, "
-            "digits, `-`, `_` and `+`, and dots between them."
+            f"{parameters.source}: `{shortened(label)}` cannot name a folder. Use "
+            "letters, digits, `-`, `_` and `+`, and dots between them."
         )
     section = parameters.section(label)
     name = section.pop("name")

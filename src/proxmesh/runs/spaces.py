@@ -2,11 +2,9 @@
 
 import dataclasses
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from typing import Annotated, Any, TypeAlias, final
 
 from pydantic import (
@@ -20,7 +18,8 @@ from pydantic import (
 )
 
 from proxmesh.algorithms import ALGORITHMS
-from proxmesh.errors import InputError, unknown
+from proxmesh.errors import InputError, shortened, unknown
+from proxmesh.files import parsed_toml, read_text
 from proxmesh.runs.config import put
 from proxmesh.schedules import Power
 
@@ -132,24 +131,18 @@ def load_spaces(file: str | None = None) -> dict[str, Space]:
     """The spaces of all methods and, over them, those of a TOML file."""
     tree: dict[str, Any] = {name: m.space for name, m in ALGORITHMS.items()}
     if file is not None:
-        try:
-            text = Path(file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"space `{file}` cannot be read: {error}.") from error
-        tree |= _parsed(text, f"space `{file}`")
+        tree |= _parsed(read_text(file, "space"), f"space `{file}`")
     return {label: _space(label, entries) for label, entries in tree.items()}
 
 
 def _parsed(text: str, source: str) -> dict[str, Any]:
-    try:
-        tree = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{source}: not valid TOML: {error}.") from error
+    tree = parsed_toml(text, source)
     for label, entries in tree.items():
         if label not in ALGORITHMS:
             raise unknown("algorithm", label, ALGORITHMS, of=source)
         if not isinstance(entries, Mapping):
-            raise InputError(f"{source}: `{label}` must be a table, got {entries!r}.")
+            got = shortened(entries, write=repr)
+            raise InputError(f"{source}: `{label}` must be a table, got {got}.")
     return tree
 
 
@@ -171,14 +164,14 @@ def _space(label: str, entries: Mapping[str, Any]) -> Space:
 
 
 def _dimension(label: str, name: str, entry: Any) -> Dimension:
-    who = f"space of `{label}`: `{name}`"
+    who = f"space of `{label}`: `{shortened(name)}`"
     try:
         return TypeAdapter(Dimension).validate_python(entry, strict=True)
     except ValidationError as error:
         raise InputError(
             f"{who} must be {{ low, high }}, numbers with low below high and positive "
             "on a logarithmic scale, with `log` or `times` if needed, or "
-            f"{{ choices = [...] }}, got {entry!r}."
+            f"{{ choices = [...] }}, got {shortened(entry, write=repr)}."
         ) from error
 
 

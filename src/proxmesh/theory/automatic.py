@@ -6,6 +6,7 @@ does not grow. The penalty is as small as holds the agents together.
 """
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -179,6 +180,13 @@ def _filled(algorithm: HSMADMM, known: _Known, graph: Graph) -> HSMADMM:
     c_a = MOMENTUM_OF_NOISE * (known.noise / c_eta) ** 2
     c_a = min(max(c_a, LEAST_MOMENTUM), MOST_MOMENTUM)
     values = {"c_rho": c_rho, "c_eta": c_eta, "c_a": c_a, "smoothness": smoothness}
+    if not all(map(math.isfinite, values.values())) or not min(c_rho, c_eta) > 0:
+        raise InputError(
+            "HSMADMM: no constants can be found from the losses at the initial model "
+            f"(largest curvature {known.upper:.3g}): the numbers are too large or too "
+            "small. Scale the features (`--set data.standardize=true`), or give "
+            "`c_rho`, `c_eta` and `c_a`."
+        )
     found: Any = {name: _rounded(values[name]) for name in algorithm.missing}
     return dataclasses.replace(algorithm, **found)
 

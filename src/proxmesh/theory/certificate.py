@@ -9,6 +9,7 @@ with step matrix Q and penalty rho is stable if ``Q > H/2 + 3/4 rho (L + I)`` an
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
 from typing import Any, Literal, TypeAlias, final
 
 import networkx as nx
@@ -29,6 +30,7 @@ Verdict: TypeAlias = Literal["stable", "unstable", "not certified"]
 
 LINEARIZED = 0.75
 """How much of ``rho A'A`` a linearized step must cover (He, Ma, Yuan 2020)."""
+STEEPEST = 1e100  # curvature beyond which the arithmetic overflows
 FOREVER = 10**18  # iterations; nobody waits longer for a certificate
 
 
@@ -178,6 +180,10 @@ def certify(
     if (upper < 0).any():
         raise InputError(
             f"certify: `smoothness` must not be negative, got {upper.min():g}."
+        )
+    if upper.max() > STEEPEST:
+        raise InputError(
+            f"certify: `smoothness` must be at most {STEEPEST:g}, got {upper.max():g}."
         )
     lower = np.minimum(_per_agent("curvature", below, graph.n), upper)
     algorithm = settled_for(algorithm, graph, upper, lower)
@@ -371,8 +377,9 @@ def _decay(tau: float) -> float:
 
 def _rounded_up(value: float) -> float:
     """At least this much, with four digits and a hair to spare."""
-    digits = 3 - math.floor(math.log10(value))
-    return float(math.ceil(value * (1 + 1e-9) * 10**digits) / 10**digits)
+    exact = Decimal(value * (1 + 1e-9))
+    last = Decimal(1).scaleb(exact.adjusted() - 3)
+    return float(exact.quantize(last, ROUND_CEILING))
 
 
 def _per_agent(name: str, values: Any, n: int) -> Vector:
