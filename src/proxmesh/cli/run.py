@@ -16,7 +16,8 @@ from proxmesh.launchers import launched
 
 if TYPE_CHECKING:
     from proxmesh.runs.build import Built
-    from proxmesh.solver import Result, Run
+    from proxmesh.solver.result import Result
+    from proxmesh.solver.run import Run
     from proxmesh.theory import Certificate
 
 __all__ = ["run"]
