@@ -2,22 +2,28 @@
 
 import json
 import os
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-import pandas as pd
 import tomli_w
-from safetensors.torch import save_model
-from torch import nn
 
 from proxmesh.errors import InputError
-from proxmesh.solver.history import table
 from proxmesh.solver.outcome import Outcome
+from proxmesh.solver.reading import (
+    config_in,
+    last_row_in,
+    shortened,
+    summary_in,
+    table_in,
+    text_in,
+)
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # torch and pandas: folders are listed without them
+    import pandas as pd
+    from torch import nn
+
     from proxmesh.solver.result import Result
 
 __all__ = ["RunFolder", "without_empty"]
@@ -89,7 +95,10 @@ class RunFolder:
     @property
     def held(self) -> list[str]:
         """The files of a run that are there."""
-        return [name for name in self.HOLDS_A_RUN if (self.path / name).exists()]
+        try:
+            return [name for name in self.HOLDS_A_RUN if (self.path / name).exists()]
+        except OSError as error:  # such as a name that is too long
+            raise _not_writable(self.path, error) from error
 
     # -- writing ---------------------------------------------------------------------
 
@@ -135,11 +144,16 @@ class RunFolder:
         file = self.path / "history.csv"
         if self.by_agent:
             file = self.path / AGENTS / f"{row['agent']}.csv"
+        from proxmesh.solver.history import table
+
         line = table([row], columns)
         line.to_csv(file, mode="a", header=not file.exists(), index=False)
 
     def write_result(self, result: "Result", summary: bool = True) -> None:
         """Write what is known at the end; the summary last: with it a run is whole."""
+        import pandas as pd
+        from safetensors.torch import save_model
+
         if self.by_agent:
             for agent, model in result.agent_models():
                 save_model(model, str(self.path / AGENTS / f"{agent}.safetensors"))
@@ -168,46 +182,63 @@ class RunFolder:
 
     # -- reading ---------------------------------------------------------------------
 
+    # A file that cannot be read is an InputError with its name and what is wrong.
+
     def config(self) -> dict[str, Any]:
         """The complete config of the run."""
-        return tomllib.loads((self.path / "config.toml").read_text())
+        return config_in(self.path / "config.toml")
 
-    def history(self) -> pd.DataFrame:
+    def history(self) -> "pd.DataFrame":
         """The rows so far."""
-        return pd.read_csv(self.path / "history.csv")
+        return table_in(self.path / "history.csv")
+
+    def last_row(self) -> dict[str, float]:
+        """The last row so far, without reading those before it; empty if none is."""
+        return last_row_in(self.path / "history.csv")
 
     def summary(self) -> dict[str, Any]:
         """Outcome, message, final numbers, versions and machine."""
-        found: dict[str, Any] = json.loads((self.path / "summary.json").read_text())
-        return found
+        return summary_in(self.path / "summary.json")
 
-    def theory(self) -> pd.DataFrame | None:
+    def theory(self) -> "pd.DataFrame | None":
         """What the monitor `theory` saw, if the run had one."""
         file = self.path / self.THEORY
-        return pd.read_csv(file) if file.exists() else None
+        return table_in(file) if os.path.lexists(file) else None
 
     def failure(self) -> str | None:
         """Why the run ended without a result, if it did."""
         file = self.path / self.FAILURE
-        return file.read_text().strip() if file.exists() else None
+        return text_in(file).strip() if os.path.lexists(file) else None
 
     def is_begun(self) -> bool:
         """Whether there is a history, whole or not."""
-        return (self.path / "history.csv").exists()
+        return os.path.exists(self.path / "history.csv")
 
     def is_whole(self) -> bool:
         """Whether it holds a run that came to its own end, with all its rows."""
         try:
-            summary, config, history = self.summary(), self.config(), self.history()
-            told = isinstance(summary["message"], str) and "seed" in config
-            return bool(
-                told
-                and summary["outcome"] in set(Outcome) - {Outcome.INTERRUPTED}
-                and len(history) > 0
-                and history["iteration"].iloc[-1] == summary["final"].get("iteration")
-            )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            self.require_whole()
+        except InputError:
             return False
+        return True
+
+    def require_whole(self) -> None:
+        """Refuse a run that did not come to its own end, or that lost rows."""
+        summary, config, history = self.summary(), self.config(), self.history()
+        if summary["outcome"] == Outcome.INTERRUPTED:
+            raise InputError(f"it was interrupted: {summary['message']}")
+        if "seed" not in config:
+            raise InputError(f"`{self.path / 'config.toml'}` has no `seed`.")
+        last = history["iteration"].iloc[-1] if len(history) else None
+        told = summary["final"].get("iteration")
+        if last is None or last != told:
+            raise InputError(
+                f"history.csv ends at iteration {last}, but summary.json says {told}."
+            )
+
+    def is_resumable(self) -> bool:
+        """Whether it holds a run that can go on from a checkpoint."""
+        return (self.path / "checkpoint").is_dir() and not self.is_whole()
 
     @staticmethod
     def below(top: Path) -> "Iterable[RunFolder]":
@@ -233,5 +264,6 @@ def without_empty(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _not_writable(path: Path, error: OSError) -> InputError:
     return InputError(
-        f"folder `{path}` cannot be written: {error.strerror}. Choose another `--out`."
+        f"folder `{shortened(path)}` cannot be written: {error.strerror}. Choose "
+        "another `--out`."
     )
