@@ -11,7 +11,18 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from proxmesh import __version__
-from proxmesh.cli import bench, check, compare, data, doctor, graph, paper, run, tune
+from proxmesh.cli import (
+    bench,
+    check,
+    compare,
+    data,
+    doctor,
+    graph,
+    paper,
+    run,
+    runs,
+    tune,
+)
 from proxmesh.cli.console import complain
 from proxmesh.errors import InputError, LostRankError
 from proxmesh.launchers import launched
@@ -21,7 +32,7 @@ __all__ = ["app", "main"]
 # typer brings its own click or imports the package, depending on its version.
 UsageError: Any = typer.BadParameter.__base__
 
-ONE_PROCESS = {"bench", "check", "compare", "data", "graph", "paper", "tune"}
+ONE_PROCESS = {"bench", "check", "compare", "data", "graph", "paper", "runs", "tune"}
 
 app = typer.Typer(
     name="proxmesh",
@@ -40,6 +51,7 @@ app.command("graph")(graph.graph)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
 app.add_typer(data.app, name="data")
+app.add_typer(runs.app, name="runs")
 
 
 def _version(wanted: bool) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -26,9 +26,10 @@ if TYPE_CHECKING:  # torch and pandas: folders are listed without them
 
     from proxmesh.solver.result import Result
 
-__all__ = ["RunFolder", "without_empty"]
+__all__ = ["RunFolder", "are_of_a_run", "without_empty"]
 
-AGENTS = "agents"
+AGENTS, CHECKPOINT = "agents", "checkpoint"
+INSIDE_A_RUN = {AGENTS, CHECKPOINT}  # folders
 AGENT_FILES = ("csv", "safetensors")
 
 
@@ -60,6 +61,7 @@ class RunFolder:
 
     HOLDS_A_RUN = ("config.toml", "history.csv", "summary.json")
     FAILURE = "failed.txt"
+    ROWS_OR_END = frozenset({"history.csv", "summary.json", FAILURE})
     THEORY = "theory.csv"
     MADE_BESIDES = (
         "model.safetensors",
@@ -232,19 +234,46 @@ class RunFolder:
         last = history["iteration"].iloc[-1] if len(history) else None
         told = summary["final"].get("iteration")
         if last is None or last != told:
-            raise InputError(
-                f"history.csv ends at iteration {last}, but summary.json says {told}."
-            )
+            raise self.lost_rows(last, told)
+
+    def lost_rows(self, last: float | None, told: float | None) -> InputError:
+        """The error for a history that does not end where the summary says."""
+        return InputError(
+            f"`{shortened(self.path / 'history.csv')}` ends at iteration {last}, but "
+            f"summary.json says {told}."
+        )
 
     def is_resumable(self) -> bool:
         """Whether it holds a run that can go on from a checkpoint."""
-        return (self.path / "checkpoint").is_dir() and not self.is_whole()
+        return (self.path / CHECKPOINT).is_dir() and not self.is_whole()
+
+    def names(self) -> list[str]:
+        """Everything that is in the folder."""
+        try:
+            return sorted(os.listdir(self.path))
+        except OSError as error:
+            raise InputError(
+                f"folder `{shortened(self.path)}` cannot be read: {error.strerror}."
+            ) from error
 
     @staticmethod
-    def below(top: Path) -> "Iterable[RunFolder]":
-        """Every folder in and below this one in which a run has ended."""
-        files = [*top.rglob("summary.json"), *top.rglob(RunFolder.FAILURE)]
-        return [RunFolder(path) for path in dict.fromkeys(f.parent for f in files)]
+    def below(top: Path) -> "list[RunFolder]":
+        """Every folder in and below this one that holds a run, ended or not."""
+        found = []
+        for place, folders, files in os.walk(top):
+            if are_of_a_run({*folders, *files}):
+                found.append(RunFolder(Path(place)))
+                folders[:] = [name for name in folders if name not in INSIDE_A_RUN]
+        return found
+
+
+def are_of_a_run(names: Set[str]) -> bool:
+    """Whether a folder with these files and folders in it is that of a run.
+
+    A config alone is anybody's.
+    """
+    begun = "config.toml" in names and not INSIDE_A_RUN.isdisjoint(names)
+    return begun or not RunFolder.ROWS_OR_END.isdisjoint(names)
 
 
 def without_empty(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "config_in",
     "last_row_in",
+    "one_line",
     "shortened",
     "summary_in",
     "table_in",
@@ -64,6 +65,10 @@ def config_in(file: Path) -> dict[str, Any]:
         found = tree.get(section, {})
         _require(isinstance(found, Mapping), file, section, "a table")
         _require(_is_name(found.get("name", "")), file, f"{section}.name", "a name")
+    for section, key in (("graph", "agents"), ("run", "steps")):
+        count = tree.get(section, {}).get(key, 0)
+        is_count = _is_whole_number(count) and _is_count(count)
+        _require(is_count, file, f"{section}.{key}", "a count")
     names = tree.get("run", {}).get("automatic", [])
     are_names = isinstance(names, list) and all(map(_is_name, names))
     _require(are_names, file, "run.automatic", "a list of names")
@@ -213,7 +218,18 @@ def _named(file: Path) -> str:
     return f"`{shortened(file)}`"
 
 
+def one_line(text: str, most: int = 200) -> str:
+    """The first line of a text from a file, without what could steer a terminal."""
+    first, *_ = text.strip().splitlines() or [""]
+    clean = _printable(first)
+    return clean if len(clean) <= most else f"{clean[:most]}..."
+
+
 def shortened(name: object, most: int = 120) -> str:
-    """The end of a long name, which tells more than its start, on one line."""
-    text = "".join(c if c.isprintable() else "?" for c in str(name))
+    """The end of a long name, which tells more than its start."""
+    text = _printable(str(name))
     return text if len(text) <= most else f"...{text[-most:]}"
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)
