@@ -4,6 +4,7 @@ Exit code 0 done, 2 bad input, 3 a lost rank, 4 diverged (`check`: would diverge
 130/143 interrupted.
 """
 
+import os
 import sys
 from itertools import pairwise
 from typing import Annotated, Any, NoReturn
@@ -71,6 +72,7 @@ def _root(
     ] = False,
 ) -> None:
     del version
+    os.environ["MPLBACKEND"] = "agg"  # pictures are files here, whatever it was
     launch = launched()
     if launch.size > 1 and context.invoked_subcommand in ONE_PROCESS:
         raise InputError(

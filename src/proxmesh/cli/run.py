@@ -109,7 +109,9 @@ def _carried_out(built: "Built", prepared: "Run", *, quiet: bool, as_json: bool)
     with progress(prepared.settings.steps, silent) as observer:
         result = prepared.go(observer)
     if is_root:
-        _draw(folder, _title(built))
+        from proxmesh.report.pictures import draw_what_is_there
+
+        draw_what_is_there(folder, _title(built))
     if as_json:
         console.print_json(json.dumps({**result.summary(), "folder": str(folder)}))
     elif quiet:
@@ -117,19 +119,6 @@ def _carried_out(built: "Built", prepared: "Run", *, quiet: bool, as_json: bool)
     else:
         _print_summary(result, folder)
     return 128 + received[0] if received else EXIT_CODES[result.outcome]
-
-
-def _draw(folder: Path, title: str) -> None:
-    """Draw what the folder holds."""
-    from proxmesh.report.figures import draw_run  # matplotlib: not before the run
-    from proxmesh.report.theory import draw_theory
-    from proxmesh.solver.folder import RunFolder
-
-    files = RunFolder(folder)
-    if files.is_begun() and len(files.history()) > 1:
-        draw_run(folder, title)
-    if files.theory() is not None:
-        draw_theory(folder, title)
 
 
 def _stop_at_sigterm(received: list[int]) -> None:

@@ -293,7 +293,7 @@ def _end(folder: RunFolder) -> dict[str, Any]:
     """How far a run came, and how it ended."""
     row: Mapping[str, float] = folder.last_row() if folder.is_begun() else {}
     failure = folder.failure()
-    if os.path.lexists(folder.path / "summary.json"):
+    if folder.has_summary():
         summary = folder.summary()
         outcome, message, final = (summary[k] for k in ("outcome", "message", "final"))
         row = row or final

@@ -14,6 +14,7 @@ from proxmesh.solver.outcome import Outcome
 from proxmesh.solver.reading import (
     config_in,
     last_row_in,
+    one_line,
     shortened,
     summary_in,
     table_in,
@@ -216,6 +217,10 @@ class RunFolder:
         """Whether there is a history, whole or not."""
         return os.path.exists(self.path / "history.csv")
 
+    def has_summary(self) -> bool:
+        """Whether the run has left word about its end."""
+        return os.path.lexists(self.path / "summary.json")
+
     def is_whole(self) -> bool:
         """Whether it holds a run that came to its own end, with all its rows."""
         try:
@@ -226,11 +231,14 @@ class RunFolder:
 
     def require_whole(self) -> None:
         """Refuse a run that did not come to its own end, or that lost rows."""
+        name = f"`{shortened(self.path)}`"
+        if not self.has_summary():
+            raise InputError(f"{name} has not ended: it is running, or was killed.")
         summary, config, history = self.summary(), self.config(), self.history()
         if summary["outcome"] == Outcome.INTERRUPTED:
-            raise InputError(f"it was interrupted: {summary['message']}")
+            raise InputError(f"{name} was interrupted {one_line(summary['message'])}")
         if "seed" not in config:
-            raise InputError(f"`{self.path / 'config.toml'}` has no `seed`.")
+            raise InputError(f"the config.toml of {name} has no `seed`.")
         last = history["iteration"].iloc[-1] if len(history) else None
         told = summary["final"].get("iteration")
         if last is None or last != told:
