@@ -391,7 +391,7 @@ def test_compare_takes_values_from_a_file_and_from_set(
 ) -> None:
     Path("mine.toml").write_text(
         '[methods.slow]\nalgorithm = "d-psgd"\nalpha = 1e-4\n'
-        "[methods.d-psgd]\nalpha = 0.2\n"
+        "[methods.d-psgd]\nalpha = 0.2\n[tuned]\ndate = '[/bold]'\n"
     )
     assert (
         call(
@@ -406,7 +406,8 @@ def test_compare_takes_values_from_a_file_and_from_set(
         )
         == 0
     )
-    assert "constants: parameters `mine.toml`" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "constants: parameters `mine.toml`, tuned [/bold]\n" in printed
     slow = Path("c/slow/seed-0/config.toml").read_text()
     assert "alpha = 0.0001" in slow
     assert 'name = "d-psgd"' in slow

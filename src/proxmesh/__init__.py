@@ -45,12 +45,12 @@ if TYPE_CHECKING:
     from proxmesh.problems import SquaredL2 as SquaredL2
     from proxmesh.problems import models as models
     from proxmesh.runs.resuming import resume as resume
-    from proxmesh.solver import Outcome as Outcome
-    from proxmesh.solver import Result as Result
-    from proxmesh.solver import Run as Run
-    from proxmesh.solver import Settings as Settings
-    from proxmesh.solver import prepare as prepare
-    from proxmesh.solver import solve as solve
+    from proxmesh.solver.outcome import Outcome as Outcome
+    from proxmesh.solver.preparation import prepare as prepare
+    from proxmesh.solver.preparation import solve as solve
+    from proxmesh.solver.result import Result as Result
+    from proxmesh.solver.run import Run as Run
+    from proxmesh.solver.settings import Settings as Settings
     from proxmesh.types import Cost as Cost
 
 # Every name is listed once, above, where type checkers read it; its home is read off.

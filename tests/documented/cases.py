@@ -34,11 +34,13 @@ WRITTEN_OUT: Mapping[str, str] = {  # what a page leaves open
     "-n 8 ...": "-n 8 proxmesh run",
     "--only NAME": "--only step",
     "FOLDER FOLDER ...": "runs/first runs/second",
+    "runs [FOLDER]": "runs",
+    "show RUN": "show runs/earlier",
 }
 
 SMALLER: Mapping[str, str] = {  # the first pattern that is found says which flags
     r"proxmesh run .*mnist": "--steps 2 --eval-every 2",
-    r"proxmesh run": "--steps 20 --eval-every 10",
+    r"proxmesh run\b": "--steps 20 --eval-every 10",
     r"proxmesh compare runs/": "",
     r"proxmesh compare": "--steps 20 --eval-every 10 --seeds 1",
     r"proxmesh tune": "--steps 20 --trials 2",

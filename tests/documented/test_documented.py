@@ -93,6 +93,7 @@ FILES: Mapping[str, Callable[[Path], object]] = {
     "tuning/params.toml": _constants,
     "runs/earlier/config.toml": _run_folder,
     "RUN/config.toml": _run_folder,
+    "runs/earlier": _run_folder,
     "runs/first": _run_folder,
     "runs/second": _run_folder,
     "NAME-task.toml": lambda file: shutil.copy(

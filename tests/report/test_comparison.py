@@ -64,9 +64,6 @@ def folder(tmp_path: Path) -> Path:
     failed = tmp_path / "sppdm" / "seed-9"
     failed.mkdir(parents=True)
     (failed / "failed.txt").write_text("no room left\n")
-    half = tmp_path / "d-psgd" / "seed-9"
-    half.mkdir(parents=True)
-    (half / "history.csv").write_text("iteration\n0\n")
     return tmp_path
 
 

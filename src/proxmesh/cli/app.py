@@ -4,6 +4,7 @@ Exit code 0 done, 2 bad input, 3 a lost rank, 4 diverged (`check`: would diverge
 129/130/143 interrupted.
 """
 
+import os
 import sys
 from itertools import pairwise
 from typing import Annotated, Any, NoReturn
@@ -21,6 +22,7 @@ from proxmesh.cli import (
     paper,
     resume,
     run,
+    runs,
     tune,
 )
 from proxmesh.cli.console import complain
@@ -32,7 +34,7 @@ __all__ = ["app", "main"]
 # typer brings its own click or imports the package, depending on its version.
 UsageError: Any = typer.BadParameter.__base__
 
-ONE_PROCESS = {"bench", "check", "compare", "data", "graph", "paper", "tune"}
+ONE_PROCESS = {"bench", "check", "compare", "data", "graph", "paper", "runs", "tune"}
 
 app = typer.Typer(
     name="proxmesh",
@@ -52,6 +54,7 @@ app.command("graph")(graph.graph)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)
 app.add_typer(data.app, name="data")
+app.add_typer(runs.app, name="runs")
 
 
 def _version(wanted: bool) -> None:
@@ -71,6 +74,7 @@ def _root(
     ] = False,
 ) -> None:
     del version
+    os.environ["MPLBACKEND"] = "agg"  # pictures are files here, whatever it was
     launch = launched()
     if launch.size > 1 and context.invoked_subcommand in ONE_PROCESS:
         raise InputError(

@@ -9,6 +9,7 @@ from rich.markup import escape
 from proxmesh.cli.console import console, print_wide, require_folder, show_notices
 from proxmesh.cli.options import TaskOptions, describes_a_task, method_names
 from proxmesh.errors import InputError, unknown
+from proxmesh.solver.reading import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,6 +101,7 @@ def compare(
 def _compare_folders(folders: list[Path], out: Path, quiet: bool) -> int:
     from proxmesh.report.runs import collect
 
+    require_folder(out)  # not that of a run: its own curves would be lost
     return _report(collect(folders), out, "", quiet)
 
 
@@ -198,10 +200,10 @@ def _parameters(
 
 
 def _announce(first: "Built", parameters: "Parameters", wanted: list[str]) -> None:
-    console.print(f"[bold]{_title(first)}[/]")
+    console.print(f"[bold]{escape(_title(first))}[/]")
     date = parameters.tuned.get("date")
-    tuned = f", tuned {date}" if date else ""
-    console.print(f"constants: {escape(parameters.source)}{tuned}")
+    tuned = f", tuned {one_line(str(date), 40)}" if date else ""
+    console.print(f"constants: {escape(parameters.source + tuned)}")
     for difference in parameters.differences(first.tree()):
         console.print(
             f"[yellow]note:[/] {escape(f'{parameters.source}: {difference}')}"
@@ -213,7 +215,7 @@ def _announce(first: "Built", parameters: "Parameters", wanted: list[str]) -> No
 
 def _announce_plan(plan: "Plan", folder: Path) -> None:
     for run in plan.incomplete:
-        console.print(f"{run.name}: incomplete, will be run again")
+        console.print(f"{escape(run.name)}: incomplete, will be run again")
     if plan.done:
         console.print(f"{len(plan.done)} runs are already in {escape(str(folder))}")
 

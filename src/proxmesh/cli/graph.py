@@ -1,6 +1,7 @@
 """`proxmesh graph`: describe and draw a topology."""
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +9,7 @@ import typer
 
 from proxmesh.cli.console import console
 from proxmesh.errors import InputError
+from proxmesh.solver.reading import shortened
 
 if TYPE_CHECKING:
     from proxmesh.graphs import Graph
@@ -26,6 +28,9 @@ def graph(
     out: Annotated[
         str | None, typer.Option(help="Draw it to this .png, .svg or .pdf.")
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite the picture in --out.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False,
 ) -> None:
     """Describe and draw a topology; without a name, list all topologies."""
@@ -41,6 +46,11 @@ def graph(
             first = (build.__doc__ or "").splitlines()[0]
             console.print(f"{known:16}  {first.removeprefix('Return ')}")
         return
+    if out and os.path.lexists(out) and not force:
+        raise InputError(
+            f"picture `{shortened(out)}` exists already. Choose another name, or "
+            "overwrite it with `--force`."
+        )
     flags = {"graph.name": chosen, "graph.agents": agents, "seed": seed}
     built = build_graph(load_config(None, flags, set or []))
     if out:
@@ -53,9 +63,9 @@ def graph(
     else:
         for key, value in facts.items():
             text = f"{value:.6g}" if isinstance(value, float) else value
-            console.print(f"{key:24}  {text}")
+            console.print(f"{key:24}  {text}", markup=False)
         if out:
-            console.print(f"drawn to {out}")
+            console.print(f"drawn to {out}", markup=False)
 
 
 def _facts(graph: "Graph") -> dict[str, str | int | float]:

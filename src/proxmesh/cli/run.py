@@ -18,7 +18,8 @@ from proxmesh.launchers import launched
 if TYPE_CHECKING:
     from proxmesh.runs.build import Built
     from proxmesh.runs.config import Config
-    from proxmesh.solver import Result, Run
+    from proxmesh.solver.result import Result
+    from proxmesh.solver.run import Run
     from proxmesh.theory import Certificate
 
 __all__ = ["Manner", "go_on", "run"]
@@ -181,7 +182,9 @@ def _carried_out(built: "Built", prepared: "Run", how: Manner) -> int:
     with progress(prepared.settings.steps, how.silent or not is_root) as observer:
         result = prepared.go(observer)
     if is_root:
-        _draw(folder, _title(built))
+        from proxmesh.report.pictures import draw_what_is_there
+
+        draw_what_is_there(folder, _title(built))
     if how.as_json:
         console.print_json(json.dumps({**result.summary(), "folder": str(folder)}))
     elif how.quiet:
@@ -189,19 +192,6 @@ def _carried_out(built: "Built", prepared: "Run", how: Manner) -> int:
     else:
         _print_summary(result, folder)
     return 128 + received[0] if received else EXIT_CODES[result.outcome]
-
-
-def _draw(folder: Path, title: str) -> None:
-    """Draw what the folder holds."""
-    from proxmesh.report.figures import draw_run  # matplotlib: not before the run
-    from proxmesh.report.theory import draw_theory
-    from proxmesh.solver.folder import RunFolder
-
-    files = RunFolder(folder)
-    if files.is_begun() and len(files.history()) > 1:
-        draw_run(folder, title)
-    if files.theory() is not None:
-        draw_theory(folder, title)
 
 
 def _stop_at_signals(received: list[int]) -> None:

@@ -1,14 +1,21 @@
 """The report of a comparison: its tables and curves, written into a folder."""
 
-from collections.abc import Sequence
+import contextlib
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from proxmesh.errors import InputError
-from proxmesh.report.curves import draw_grid
+from proxmesh.report.pictures import noting_failure
 from proxmesh.report.runs import FinishedRun, require_one_task
 from proxmesh.report.tables import as_latex, as_markdown, last_rows
+from proxmesh.solver.reading import shortened
 
 __all__ = ["write_comparison"]
+
+FILES = ("table.md", "table.tex", "runs.csv", "curves.png")
 
 
 def write_comparison(
@@ -16,15 +23,39 @@ def write_comparison(
 ) -> list[str]:
     """Write the tables and curves of runs of one task; return the names of the files.
 
-    Runs of different tasks are refused.
+    Runs of different tasks are refused. The files replace those of an earlier report
+    together; curves that cannot be drawn become a notice.
     """
     require_one_task(runs)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "table.md").write_text(as_markdown(runs))
-        (folder / "table.tex").write_text(as_latex(runs))
-        last_rows(runs).to_csv(folder / "runs.csv", index=False)
-        draw_grid(runs, folder / "curves.png", title)
+        with tempfile.TemporaryDirectory(prefix=".report-", dir=folder) as name:
+            aside = Path(name)
+            (aside / "table.md").write_text(as_markdown(runs), encoding="utf-8")
+            (aside / "table.tex").write_text(as_latex(runs), encoding="utf-8")
+            last_rows(runs).to_csv(aside / "runs.csv", index=False)
+            with noting_failure("curves.png"):
+                from proxmesh.report.curves import draw_grid
+
+                draw_grid(runs, aside / "curves.png", title)
+            written = [file for file in FILES if (aside / file).exists()]
+            with _alone_in(folder):
+                for file in written:
+                    (aside / file).replace(folder / file)
     except OSError as error:
-        raise InputError(f"folder `{folder}` cannot be written: {error}.") from error
-    return ["table.md", "table.tex", "runs.csv", "curves.png"]
+        raise InputError(
+            f"folder `{shortened(folder)}` cannot be written: {error.strerror}."
+        ) from error
+    return written
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Let two reports replace files one after the other, so that they do not mix."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some network disks know no locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

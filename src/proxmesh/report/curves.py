@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from proxmesh.algorithms import ALGORITHMS
 from proxmesh.metrics import HIGHER_IS_BETTER
 from proxmesh.report.panels import AXES, PANELS, Panel
+from proxmesh.report.pictures import drawable, plain, save_picture
 from proxmesh.report.runs import FinishedRun
 
 __all__ = ["draw", "draw_grid", "mean_curve", "shared_legend", "style_of"]
@@ -40,14 +41,16 @@ def style_of(label: str, labels: Sequence[str] = ()) -> dict[str, Any]:
 def mean_curve(runs: Sequence[FinishedRun], column: str, against: str) -> pd.DataFrame:
     """Mean, least and largest value over seeds at the iterations that all have."""
     histories = [
-        run.history.set_index("iteration", drop=False)
+        run.history.drop_duplicates("iteration", keep="last").set_index(
+            "iteration", drop=False
+        )
         for run in runs
-        if column in run.history
+        if column in run.history and against in run.history
     ]
     if not histories:
         return pd.DataFrame(columns=["x", "mean", "low", "high"])
-    y = pd.concat([h[column] for h in histories], axis=1, join="inner")
-    x = pd.concat([h[against] for h in histories], axis=1, join="inner")
+    y = pd.concat([drawable(h[column]) for h in histories], axis=1, join="inner")
+    x = pd.concat([drawable(h[against]) for h in histories], axis=1, join="inner")
     return pd.DataFrame(
         {
             "x": x.mean(axis=1),
@@ -76,12 +79,13 @@ def draw(
         if curve.empty or (curve["x"].max() == 0):  # a server sends nothing over edges
             continue
         style = (styles or {}).get(label) or style_of(label, labels)
-        name = (names or {}).get(label, label)
+        name = (names or {}).get(label) or plain(label)
         x = curve["x"] / against.scale
-        axis.plot(x, curve["mean"], label=name, **style)
-        axis.fill_between(
-            x, curve["low"], curve["high"], color=style["color"], alpha=0.08, lw=0
+        mean, low, high = (
+            drawable(curve[column], panel.log) for column in ("mean", "low", "high")
         )
+        axis.plot(x, mean, label=name, **style)
+        axis.fill_between(x, low, high, color=style["color"], alpha=0.08, lw=0)
         seen += curve["mean"].iloc[1:].tolist()
     _finish(axis, panel, against, np.array(seen))
 
@@ -104,9 +108,8 @@ def draw_grid(
             draw(axis, runs, panel, against)
     shared_legend(figure, grid[0][0])
     if title:
-        figure.suptitle(title, fontsize=10)
-    figure.savefig(file, dpi=130)
-    return file
+        figure.suptitle(title, fontsize=10, parse_math=False)
+    return save_picture(figure, file, dpi=130)
 
 
 def shared_legend(figure: Figure, axis: Axes) -> None:

@@ -12,7 +12,9 @@ from matplotlib.figure import Figure
 from proxmesh.errors import InputError
 from proxmesh.graphs import Graph
 from proxmesh.report.panels import PANELS, Panel
+from proxmesh.report.pictures import drawable, save_picture
 from proxmesh.solver.folder import RunFolder
+from proxmesh.solver.reading import shortened
 
 __all__ = ["draw_graph", "draw_run"]
 
@@ -29,25 +31,23 @@ def draw_run(folder: Path, title: str = "") -> Path:
     axes = figure.subplots(1, max(1, len(panels)), squeeze=False)[0]
     for axis, panel in zip(axes, panels, strict=False):
         _curve(axis, history, panel)
-    if "stationarity" in history:
-        axes[0].plot(
-            history["iteration"], history["consensus"], color=GRAY, lw=1, ls="--"
-        )
+    if {"stationarity", "consensus"} <= {*history}:
+        consensus = drawable(history["consensus"], log=True)
+        axes[0].plot(history["iteration"], consensus, color=GRAY, lw=1, ls="--")
         axes[0].legend(["norm + consensus", "consensus"], frameon=False, fontsize=8)
-        both = pd.concat([history["stationarity"], history["consensus"].iloc[1:]])
+        both = pd.concat([history["stationarity"], consensus.iloc[1:]])
         _zoom(axes[0], both, True)
     if title:
-        figure.suptitle(title, fontsize=10)
-    target = folder / "curves.png"
-    figure.savefig(target, dpi=150)
-    return target
+        figure.suptitle(title, fontsize=10, parse_math=False)
+    return save_picture(figure, folder / "curves.png", dpi=150)
 
 
 def draw_graph(graph: Graph, file: Path) -> Path:
     """Draw a topology; hubs are larger. The suffix of the file decides the format."""
     if file.suffix not in FORMATS:
         raise InputError(
-            f"picture `{file}` has no known format. Use one of: {', '.join(FORMATS)}."
+            f"picture `{shortened(file)}` has no known format. Use one of: "
+            f"{', '.join(FORMATS)}."
         )
     drawn, positions = graph.to_networkx(), _positions(graph)
     around = [e for e in graph.edges if _wraps(graph, positions, e)]
@@ -79,21 +79,23 @@ def draw_graph(graph: Graph, file: Path) -> Path:
         connectionstyle="arc3,rad=0.25",
         node_size=12,
     )
-    axis.set_title(f"{graph}: {len(graph.edges)} edges", fontsize=10)
+    axis.set_title(f"{graph}: {len(graph.edges)} edges", fontsize=10, parse_math=False)
     axis.set_axis_off()
     axis.set_aspect("equal")
     try:
-        figure.savefig(file, dpi=150)
+        return save_picture(figure, file, dpi=150)
     except OSError as error:
-        raise InputError(f"picture `{file}` cannot be written: {error}.") from error
-    return file
+        raise InputError(
+            f"picture `{shortened(file)}` cannot be written: {error.strerror}."
+        ) from error
 
 
 def _curve(axis: Axes, history: pd.DataFrame, panel: Panel) -> None:
-    axis.plot(history["iteration"], history[panel.column], color=BLUE, lw=1.6)
+    values = drawable(history[panel.column], panel.log)
+    axis.plot(history["iteration"], values, color=BLUE, lw=1.6)
     if panel.log:
         axis.set_yscale("log")
-    _zoom(axis, history[panel.column].iloc[1:], panel.log)
+    _zoom(axis, values.iloc[1:], panel.log)
     axis.set_xlabel("iterations")
     axis.set_ylabel(panel.label)
     axis.spines[["top", "right"]].set_visible(False)
@@ -102,7 +104,7 @@ def _curve(axis: Axes, history: pd.DataFrame, panel: Panel) -> None:
 
 def _zoom(axis: Axes, values: "pd.Series[float]", log: bool) -> None:
     """Fit the axis to what follows the start, which would flatten everything else."""
-    values = values[np.isfinite(values) & (~log | (values > 0))]
+    values = drawable(values, log).dropna()
     if len(values) < 2 or values.min() == values.max():
         return
     low, high = float(values.min()), float(values.max())

@@ -1,7 +1,9 @@
 """Run folders as the report sees them."""
 
 import dataclasses
+import os
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,15 +11,17 @@ from typing import Any, final
 
 import pandas as pd
 
-from proxmesh.errors import InputError
+from proxmesh.errors import InputError, Notice
 from proxmesh.runs.config import flattened, task_of
 from proxmesh.solver.folder import RunFolder
 from proxmesh.solver.outcome import Outcome
+from proxmesh.solver.reading import one_line, shortened
 
 __all__ = ["FinishedRun", "collect", "read_runs", "require_one_task"]
 
 GOOD = (Outcome.FINISHED, Outcome.TARGET_REACHED)
 FAILED = "failed"
+MOST_NAMED = 10  # of the runs that are left out
 
 
 @final
@@ -48,11 +52,18 @@ class FinishedRun:
 
 
 def read_runs(folders: Iterable[Path], labels: Sequence[str] = ()) -> list[FinishedRun]:
-    """Read the runs in exactly these folders; those without an end are left out.
+    """Read the runs in exactly these folders.
 
-    With `labels` they come in the order of these, and of their seeds.
+    Those without an end, or with a malformed file, are left out with a notice. With
+    `labels` the others come in the order of these, and of their seeds.
     """
-    found = [run for folder in folders if (run := _read(folder)) is not None]
+    found, reasons = [], []
+    for folder in folders:
+        try:
+            found.append(_read(folder))
+        except InputError as error:
+            reasons.append(one_line(str(error)))
+    _note_left_out(reasons)
     if not labels:
         return found
     return sorted(found, key=lambda run: (labels.index(run.label), run.seed))
@@ -64,16 +75,19 @@ def collect(folders: Iterable[Path]) -> list[FinishedRun]:
     Runs of one method that are not seeds of one setting (other constants, other
     steps, the same seed twice) get labels of their own, with their folder's name.
     """
+    runs: list[FinishedRun] = []
     places: dict[Path, Path] = {}
     for top in folders:
-        if not top.is_dir():
-            raise InputError(f"`{top}` is not a folder. Give folders of runs.")
-        found = [folder.path for folder in RunFolder.below(top)]
-        inside = sorted(found, key=_in_order)
-        if not read_runs(inside):
-            raise InputError(f"folder `{top}` holds no run that has ended.")
-        places |= {folder.resolve(): top for folder in inside}
-    runs = read_runs(places)
+        if not os.path.isdir(top):
+            name = shortened(top)
+            raise InputError(f"`{name}` is not a folder. Give folders of runs.")
+        found = sorted((run.path for run in RunFolder.below(top)), key=_in_order)
+        runs += read_runs(path for path in found if path.resolve() not in places)
+        places |= {path.resolve(): top for path in found}
+        inside = {path.resolve() for path in found}
+        if not any(run.folder.resolve() in inside for run in runs):
+            name = shortened(top)
+            raise InputError(f"folder `{name}` holds no run that has ended.")
     ambiguous = {run.label for run in runs if not _is_one_setting(runs, run.label)}
     return [
         dataclasses.replace(run, label=f"{run.label} ({_where(run, places)})")
@@ -92,9 +106,11 @@ def require_one_task(runs: Sequence[FinishedRun]) -> None:
         for key in sorted({*here, *there}):
             if here.get(key) != there.get(key):
                 raise InputError(
-                    f"`{first.folder}` and `{run.folder}` are runs of different tasks: "
-                    f"`{key}` is {here.get(key)!r} in the first and "
-                    f"{there.get(key)!r} in the second. Compare runs of one task."
+                    f"`{shortened(first.folder)}` and `{shortened(run.folder)}` are "
+                    f"runs of different tasks: `{shortened(key)}` is "
+                    f"{one_line(repr(here.get(key)), 80)} in the first and "
+                    f"{one_line(repr(there.get(key)), 80)} in the second. Compare runs "
+                    "of one task."
                 )
 
 
@@ -120,16 +136,27 @@ def _setting(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _where(run: FinishedRun, places: Mapping[Path, Path]) -> str:
     """The shortest name that tells a run's folder from the others."""
-    top = places[run.folder]
-    folder = run.folder.parent if run.folder.name.startswith("seed-") else run.folder
+    folder = run.folder.resolve()
+    top = places[folder]
+    folder = folder.parent if folder.name.startswith("seed-") else folder
     if not folder.is_relative_to(top.resolve()):  # the seed's own folder was named
         return str(Path(folder.name))
     return str(Path(top.name) / folder.relative_to(top.resolve()))
 
 
-def _read(folder: Path) -> FinishedRun | None:
+def _note_left_out(reasons: Sequence[str]) -> None:
+    for reason in reasons[:MOST_NAMED]:
+        warnings.warn(f"left out: {reason}", Notice, stacklevel=3)
+    if len(reasons) > MOST_NAMED:
+        more = len(reasons) - MOST_NAMED
+        warnings.warn(f"left out: {more} more runs.", Notice, stacklevel=3)
+
+
+def _read(folder: Path) -> FinishedRun:
     files = RunFolder(folder)
-    if files.is_whole():
+    failure = None if files.has_summary() else files.failure()
+    if failure is None:
+        files.require_whole()
         config, summary = files.config(), files.summary()
         return FinishedRun(
             label=_label(folder, config),
@@ -138,12 +165,9 @@ def _read(folder: Path) -> FinishedRun | None:
             config=config,
             history=files.history(),
             outcome=summary["outcome"],
-            message=summary["message"],
+            message=one_line(summary["message"]),
         )
-    failure = files.failure()
-    if failure is None:
-        return None
-    seed = re.search(r"\d+$", folder.name)
+    seed = re.search(r"\d+$", folder.resolve().name)
     return FinishedRun(
         label=_label(folder, {}),
         seed=int(seed.group()) if seed else 0,
@@ -151,21 +175,21 @@ def _read(folder: Path) -> FinishedRun | None:
         config={},
         history=pd.DataFrame(),
         outcome=FAILED,
-        message=failure,
+        message=one_line(failure),
     )
 
 
 def _label(folder: Path, config: Mapping[str, Any]) -> str:
     """The folder that `compare` made for the method, or the method's name."""
+    folder = folder.resolve()
     if folder.name.startswith("seed-"):
-        return folder.parent.name
-    name: str = config.get("algorithm", {}).get("name", folder.name)
-    return name
+        return shortened(folder.parent.name)
+    return shortened(config.get("algorithm", {}).get("name", folder.name))
 
 
 def _in_order(file: Path) -> tuple[tuple[bool, int | str], ...]:
     """Sort seed-10 after seed-9."""
     parts = re.split(r"(\d+)", str(file))
     return tuple(
-        (part.isdigit(), int(part) if part.isdigit() else part) for part in parts
+        (part.isdecimal(), int(part) if part.isdecimal() else part) for part in parts
     )

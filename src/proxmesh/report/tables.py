@@ -35,6 +35,17 @@ TITLES = {
     "runs": "seeds",
 }
 WIDE = 1e-2  # below it a number is written with an exponent
+LONG = 1e15  # and from here on
+
+
+IN_LATEX = {
+    **{letter: f"\\{letter}" for letter in "_%$&#{}"},
+    "\\": r"\textbackslash{}",
+    "^": r"\^{}",
+    "~": r"\~{}",
+    "±": r"$\pm$",
+    "`": "'",
+}
 
 
 @final
@@ -54,7 +65,7 @@ def last_rows(runs: Sequence[FinishedRun]) -> pd.DataFrame:
         if len(run.history):
             last = run.history.iloc[-1].to_dict()
         about = {"label": run.label, "seed": run.seed, "outcome": run.outcome}
-        rows.append({**about, **last, "message": run.message})
+        rows.append({**about, **last, **about, "message": run.message})
     return pd.DataFrame(rows)
 
 
@@ -104,7 +115,8 @@ def as_markdown(runs: Sequence[FinishedRun], without: Sequence[str] = ()) -> str
 
 def markdown(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Any table in Markdown."""
-    lines = [titles, ["---"] * len(titles), *rows]
+    quoted = [[text.replace("|", r"\|") for text in row] for row in rows]
+    lines = [titles, ["---"] * len(titles), *quoted]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
@@ -144,6 +156,8 @@ def _spread(column: str, mean: float, std: float) -> str:
 
 
 def _form(column: str, mean: float) -> Callable[[float], str]:
+    if abs(mean) >= LONG:
+        return lambda value: f"{value:.1e}"
     if column in {"iteration", "gradients"}:
         return lambda value: f"{value:,.0f}"
     if column == "bytes_sent":
@@ -165,7 +179,5 @@ def ends_of(runs: Sequence[FinishedRun]) -> str:
 
 
 def _latex(cell: Cell) -> str:
-    text = cell.text
-    for plain, written in (("_", r"\_"), ("±", r"$\pm$"), ("%", r"\%"), ("`", "'")):
-        text = text.replace(plain, written)
+    text = "".join(IN_LATEX.get(letter, letter) for letter in cell.text)
     return rf"\textbf{{{text}}}" if cell.best else text

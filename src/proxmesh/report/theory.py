@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from proxmesh.errors import InputError
 from proxmesh.report.figures import BLUE, GRAY, ORANGE
+from proxmesh.report.pictures import drawable, save_picture
 from proxmesh.solver.folder import RunFolder
 
 __all__ = ["draw_theory"]
@@ -62,16 +63,14 @@ def draw_theory(folder: Path, title: str = "") -> Path:
     for axis, (name, curves) in zip(axes, INEQUALITIES.items(), strict=True):
         _panel(axis, seen, name, curves)
     if title:
-        figure.suptitle(title, fontsize=10)
-    target = folder / "theory.png"
-    figure.savefig(target, dpi=150)
-    return target
+        figure.suptitle(title, fontsize=10, parse_math=False)
+    return save_picture(figure, folder / "theory.png", dpi=150)
 
 
 def _panel(axis: Axes, seen: pd.DataFrame, name: str, curves: Curves) -> None:
     for column, (label, color, style) in curves.items():
         if column in seen:
-            positive = seen[column].where(seen[column] > 0)
+            positive = drawable(seen[column], log=True)
             axis.plot(
                 seen["iteration"], positive, color=color, ls=style, lw=1.3, label=label
             )
@@ -81,5 +80,6 @@ def _panel(axis: Axes, seen: pd.DataFrame, name: str, curves: Curves) -> None:
     axis.set_title(name, fontsize=9)
     axis.set_xlabel("iterations", fontsize=8)
     axis.tick_params(labelsize=8)
-    axis.legend(frameon=False, fontsize=8)
+    if axis.get_lines():
+        axis.legend(frameon=False, fontsize=8)
     axis.spines[["top", "right"]].set_visible(False)

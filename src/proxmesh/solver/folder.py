@@ -5,32 +5,40 @@ import json
 import os
 import shutil
 import tempfile
-import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-import pandas as pd
 import tomli_w
 from safetensors import SafetensorError
-from safetensors.torch import save_model
-from torch import nn
 
 from proxmesh.errors import InputError
 from proxmesh.solver.durable import replaced, written
-from proxmesh.solver.history import table
 from proxmesh.solver.lock import FolderLock, holder_of
 from proxmesh.solver.outcome import Outcome
+from proxmesh.solver.reading import (
+    config_in,
+    last_row_in,
+    one_line,
+    shortened,
+    summary_in,
+    table_in,
+    text_in,
+)
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # torch and pandas: folders are listed without them
+    import pandas as pd
+    from torch import nn
+
     from proxmesh.solver.journal import Journal
     from proxmesh.solver.result import Result
 
-__all__ = ["RunFolder", "without_empty"]
+__all__ = ["RunFolder", "are_of_a_run", "without_empty"]
 
-AGENTS = "agents"
+AGENTS, CHECKPOINT = "agents", "checkpoint"
+INSIDE_A_RUN = {AGENTS, CHECKPOINT}  # folders
 AGENT_FILES = ("csv", "safetensors")
 
 
@@ -62,6 +70,7 @@ class RunFolder:
 
     HOLDS_A_RUN = ("config.toml", "history.csv", "summary.json")
     FAILURE = "failed.txt"
+    ROWS_OR_END = frozenset({"history.csv", "summary.json", FAILURE})
     THEORY = "theory.csv"
     MADE_BESIDES = (
         "model.safetensors",
@@ -106,14 +115,17 @@ class RunFolder:
     @property
     def held(self) -> list[str]:
         """The files of a run that are there."""
-        return [name for name in self.HOLDS_A_RUN if (self.path / name).exists()]
+        try:
+            return [name for name in self.HOLDS_A_RUN if (self.path / name).exists()]
+        except OSError as error:  # such as a name that is too long
+            raise _not_writable(self.path, error) from error
 
     # -- writing ---------------------------------------------------------------------
 
     @property
     def checkpoints(self) -> Path:
         """Where the checkpoints are."""
-        return self.path / "checkpoint"
+        return self.path / CHECKPOINT
 
     def locked(self) -> FolderLock:
         """Make the folder, and keep others from writing it."""
@@ -148,8 +160,7 @@ class RunFolder:
             opened = RunFolder(self.path, by_agent=bool(agents))
             for agent in agents or (None,):
                 mine = [r for r in journal.rows if agent in {None, r.get("agent")}]
-                text = table(mine, journal.columns).to_csv(index=False)
-                written(opened._history_of(agent), text)
+                written(opened._history_of(agent), _csv(mine, journal.columns))
         except OSError as error:
             raise _not_writable(self.path, error) from error
         return opened
@@ -185,8 +196,7 @@ class RunFolder:
         file = self._history_of(row["agent"] if self.by_agent else None)
         with file.open("ab", buffering=0) as opened:
             size = opened.tell()
-            text = table([row], columns).to_csv(index=False, header=not size)
-            line = text.encode()
+            line = _csv([row], columns, header=not size).encode()
             try:
                 cut = opened.write(line) < len(line)
             except OSError:
@@ -212,8 +222,8 @@ class RunFolder:
                 text = result.history.to_csv(index=False)
                 written(self.path / "history.csv", text)
             if result.monitor is not None and result.monitor.rows and summary:
-                seen = pd.DataFrame(result.monitor.rows)
-                written(self.path / self.THEORY, seen.to_csv(index=False))
+                rows = result.monitor.rows
+                written(self.path / self.THEORY, _csv(rows, list(rows[0])))
             if summary:
                 text = json.dumps(result.summary(), indent=2, allow_nan=False)
                 written(self.path / "summary.json", text + "\n")
@@ -243,52 +253,103 @@ class RunFolder:
 
     # -- reading ---------------------------------------------------------------------
 
+    # A file that cannot be read is an InputError with its name and what is wrong.
+
     def config(self) -> dict[str, Any]:
         """The complete config of the run."""
-        return tomllib.loads((self.path / "config.toml").read_text())
+        return config_in(self.path / "config.toml")
 
-    def history(self) -> pd.DataFrame:
+    def history(self) -> "pd.DataFrame":
         """The rows so far."""
-        return pd.read_csv(self.path / "history.csv")
+        return table_in(self.path / "history.csv")
+
+    def last_row(self) -> dict[str, float]:
+        """The last row so far, without reading those before it; empty if none is."""
+        return last_row_in(self.path / "history.csv")
 
     def summary(self) -> dict[str, Any]:
         """Outcome, message, final numbers, versions and machine."""
-        found: dict[str, Any] = json.loads((self.path / "summary.json").read_text())
-        return found
+        return summary_in(self.path / "summary.json")
 
-    def theory(self) -> pd.DataFrame | None:
+    def theory(self) -> "pd.DataFrame | None":
         """What the monitor `theory` saw, if the run had one."""
         file = self.path / self.THEORY
-        return pd.read_csv(file) if file.exists() else None
+        return table_in(file) if os.path.lexists(file) else None
 
     def failure(self) -> str | None:
         """Why the run ended without a result, if it did."""
         file = self.path / self.FAILURE
-        return file.read_text().strip() if file.exists() else None
+        return text_in(file).strip() if os.path.lexists(file) else None
 
     def is_begun(self) -> bool:
         """Whether there is a history, whole or not."""
-        return (self.path / "history.csv").exists()
+        return os.path.exists(self.path / "history.csv")
+
+    def has_summary(self) -> bool:
+        """Whether the run has left word about its end."""
+        return os.path.lexists(self.path / "summary.json")
 
     def is_whole(self) -> bool:
         """Whether it holds a run that came to its own end, with all its rows."""
         try:
-            summary, config, history = self.summary(), self.config(), self.history()
-            told = isinstance(summary["message"], str) and "seed" in config
-            return bool(
-                told
-                and summary["outcome"] in set(Outcome) - {Outcome.INTERRUPTED}
-                and len(history) > 0
-                and history["iteration"].iloc[-1] == summary["final"].get("iteration")
-            )
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            self.require_whole()
+        except InputError:
             return False
+        return True
+
+    def require_whole(self) -> None:
+        """Refuse a run that did not come to its own end, or that lost rows."""
+        name = f"`{shortened(self.path)}`"
+        if not self.has_summary():
+            raise InputError(f"{name} has not ended: it is running, or was killed.")
+        summary, config, history = self.summary(), self.config(), self.history()
+        if summary["outcome"] == Outcome.INTERRUPTED:
+            raise InputError(f"{name} was interrupted {one_line(summary['message'])}")
+        if "seed" not in config:
+            raise InputError(f"the config.toml of {name} has no `seed`.")
+        last = history["iteration"].iloc[-1] if len(history) else None
+        told = summary["final"].get("iteration")
+        if last is None or last != told:
+            raise self.lost_rows(last, told)
+
+    def lost_rows(self, last: float | None, told: float | None) -> InputError:
+        """The error for a history that does not end where the summary says."""
+        return InputError(
+            f"`{shortened(self.path / 'history.csv')}` ends at iteration {last}, but "
+            f"summary.json says {told}."
+        )
+
+    def is_resumable(self) -> bool:
+        """Whether it holds a run that can go on from a checkpoint."""
+        return (self.path / CHECKPOINT).is_dir() and not self.is_whole()
+
+    def names(self) -> list[str]:
+        """Everything that is in the folder."""
+        try:
+            return sorted(os.listdir(self.path))
+        except OSError as error:
+            raise InputError(
+                f"folder `{shortened(self.path)}` cannot be read: {error.strerror}."
+            ) from error
 
     @staticmethod
-    def below(top: Path) -> "Iterable[RunFolder]":
-        """Every folder in and below this one in which a run has ended."""
-        files = [*top.rglob("summary.json"), *top.rglob(RunFolder.FAILURE)]
-        return [RunFolder(path) for path in dict.fromkeys(f.parent for f in files)]
+    def below(top: Path) -> "list[RunFolder]":
+        """Every folder in and below this one that holds a run, ended or not."""
+        found = []
+        for place, folders, files in os.walk(top):
+            if are_of_a_run({*folders, *files}):
+                found.append(RunFolder(Path(place)))
+                folders[:] = [name for name in folders if name not in INSIDE_A_RUN]
+        return found
+
+
+def are_of_a_run(names: Set[str]) -> bool:
+    """Whether a folder with these files and folders in it is that of a run.
+
+    A config alone is anybody's.
+    """
+    begun = "config.toml" in names and not INSIDE_A_RUN.isdisjoint(names)
+    return begun or not RunFolder.ROWS_OR_END.isdisjoint(names)
 
 
 def without_empty(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -306,11 +367,22 @@ def without_empty(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _save(module: nn.Module, file: Path) -> None:
+def _csv(
+    rows: Sequence[Mapping[str, float]], columns: Sequence[str], header: bool = True
+) -> str:
+    from proxmesh.solver.history import table
+
+    return table(rows, columns).to_csv(index=False, header=header)
+
+
+def _save(module: "nn.Module", file: Path) -> None:
+    from safetensors.torch import save_model
+
     save_model(module, str(file))
 
 
 def _not_writable(path: Path, error: OSError) -> InputError:
     return InputError(
-        f"folder `{path}` cannot be written: {error.strerror}. Choose another `--out`."
+        f"folder `{shortened(path)}` cannot be written: {error.strerror}. Choose "
+        "another `--out`."
     )
