@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 DECENT := benchmarks/.decent-bench/bin/python
 AUDIT  := .audit/bin/pip-audit
 
-.PHONY: run test test-ranks test-types test-docs test-documented coverage audit bench docs clean
+.PHONY: run test test-ranks test-types test-docs test-documented soak coverage audit bench docs clean
 
 run: $(READY)
 	$(BIN)/proxmesh run
@@ -29,6 +29,9 @@ test-docs: $(READY)
 
 test-documented: $(READY)  # apart from `make test`: longer, and seldom broken
 	$(BIN)/pytest -m documented --numprocesses 2 --dist loadgroup tests/documented
+
+soak: $(READY)  # an hour: kills, long runs, ten thousand hostile files per reader
+	$(BIN)/pytest -m soak --numprocesses 2
 
 coverage: $(READY)  # apart: it makes the suite half as long again
 	$(BIN)/pytest -m 'not ranks and not documented' --numprocesses 2 --cov

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from pathlib import PurePath
 
 __all__ = ["InputError", "LostRankError", "Notice", "shortened", "unknown"]
 
 SHOWN = 80  # characters of a value that somebody gave
+SHOWN_OF_PATH = 200
 LONGEST_LINE = 2000  # characters of a message, whatever it quotes
 
 
@@ -80,7 +82,7 @@ class Notice(UserWarning):
 
 
 def shortened(
-    value: object, most: int = SHOWN, write: Callable[[object], str] = str
+    value: object, most: int | None = None, write: Callable[[object], str] = str
 ) -> str:
     r"""Return what somebody gave as text for a message: one line, never a long one.
 
@@ -89,7 +91,8 @@ def shortened(
     value
         Anything.
     most
-        Characters to keep; what is longer keeps its beginning and end.
+        Characters to keep: 80, or 200 of a path, which people want to see whole. What
+        is longer keeps its beginning and end.
     write
         Turns it into text; `repr` puts quotes around strings.
 
@@ -106,6 +109,8 @@ def shortened(
         text = "a number of thousands of digits"
     except RecursionError:
         text = "something nested too deeply to show"
+    if most is None:
+        most = SHOWN_OF_PATH if isinstance(value, PurePath) else SHOWN
     if len(text) > most:
         end = (most - 5) // 3
         text = f"{text[: most - 5 - end]} ... {text[-end:]}"

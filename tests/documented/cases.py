@@ -17,6 +17,7 @@ EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 NOT_RUN: Mapping[str, str] = {  # by how a command begins
     "make run": "sets up, then `proxmesh run`, which is run",
     "make test": "continuous integration runs it beside this",
+    "make soak": "an hour; `make test` takes a part of it",
     "make bench": "whole sizes take ten minutes; `proxmesh bench --quick` is run",
     "python3 -m venv": "sets up; `make` has done it",
     ".venv/bin/python -m pip": "sets up; `make` has done it",

@@ -72,7 +72,7 @@ def several() -> None:
     written("old", 50)
     written("of-a-comparison/dsgt/seed-3", 4)
     written("stopped", 3, **{"summary.json": summary(outcome="interrupted")})
-    Path("runs/stopped/checkpoint").mkdir()
+    Path("runs/stopped/checkpoint/000000005").mkdir(parents=True)
     written("killed", 2, **{"summary.json": None})
     written("bad", 1, **{"config.toml": "seed = [[/bold]"})
     none = dict.fromkeys(("config.toml", "history.csv", "summary.json"))
@@ -98,7 +98,7 @@ def test_runs_are_listed_the_newest_first(capsys: pytest.CaptureFixture[str]) ->
     shown = [" ".join(line.split()) for line in lines]
     assert "dsgt a9a, mlp, ring of 8 10/10 0.5 finished runs/old" in shown[-2]
     assert "10/10 0.5 interrupted yes runs/stopped" in shown[4]
-    assert "10/10 0.5 running or killed runs/killed" in shown[3]
+    assert "10/10 0.5 killed runs/killed" in shown[3]
     assert "- - - - unreadable runs/bad" in shown[2]
     assert shown[-1] == "unreadable: `runs/bad/config.toml` is not TOML."
 

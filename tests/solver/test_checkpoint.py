@@ -182,11 +182,22 @@ def test_an_interrupt_anywhere_loses_nothing(moment: int, tmp_path: Path) -> Non
 
 
 def test_killed_at_any_moment_it_goes_on(tmp_path: Path) -> None:
-    """SIGKILL, most of the time while something is being written."""
+    assert killed_again_and_again(tmp_path, times=8) > 0, "no kill fell into a write"
+
+
+@pytest.mark.soak
+def test_two_hundred_kills(tmp_path: Path) -> None:
+    inside = killed_again_and_again(tmp_path, times=200)
+    print(f"200 kills survived, {inside} of them during a write")
+    assert inside >= 50
+
+
+def killed_again_and_again(place: Path, times: int) -> int:
+    """SIGKILL at random moments; how many fell into a write."""
     expected = whole(ROUND, steps=40, eval_every=5).history
     chance, inside = random.Random(0), 0
-    for attempt in range(12):
-        folder = tmp_path / str(attempt)
+    for attempt in range(times):
+        folder = place / str(attempt)
         inside += killed(folder, after=chance.uniform(0.0, 0.25))
         if not checkpoints_in(folder / "checkpoint") or RunFolder(folder).is_whole():
             continue  # too early, or too late
@@ -194,7 +205,35 @@ def test_killed_at_any_moment_it_goes_on(tmp_path: Path) -> None:
             found = pm.resume(folder, classifier())
         same_history(found.history, expected)
         assert not list((folder / "checkpoint").glob(".writing-*"))
-    assert inside > 0, "no kill fell into a write"
+    return inside
+
+
+@pytest.mark.soak
+def test_fifty_thousand_steps_grow_nothing(tmp_path: Path) -> None:
+    """Memory, open files and threads stay flat; the history is whole."""
+    seen: list[tuple[int, int, int]] = []
+
+    def look(row: Any, state: Any) -> None:
+        del row, state
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        files = len(os.listdir("/proc/self/fd"))
+        seen.append((pages * 4096, files, len(os.listdir("/proc/self/task"))))
+
+    result = pm.solve(
+        classifier(),
+        ROUND,
+        pm.graphs.star(4),
+        steps=50_000,
+        eval_every=1000,
+        out=tmp_path / "run",
+        checkpoint_every=500,
+        callbacks=[look],
+    )
+    assert len(RunFolder(tmp_path / "run").history()) == len(result.history) == 51
+    first, last = seen[5], seen[-1]
+    assert last[0] - first[0] < 8e6, "memory grew"
+    assert last[1] <= first[1] + 1
+    assert last[2] <= first[2] + 1
 
 
 def killed(folder: Path, after: float) -> bool:

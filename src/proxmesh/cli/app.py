@@ -26,8 +26,9 @@ from proxmesh.cli import (
     tune,
 )
 from proxmesh.cli.console import complain
-from proxmesh.errors import InputError, LostRankError
+from proxmesh.errors import InputError, LostRankError, shortened
 from proxmesh.launchers import launched
+from proxmesh.limits import in_one_line
 
 __all__ = ["app", "main"]
 
@@ -86,7 +87,8 @@ def _root(
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit; bad input is one line and code 2."""
     try:
-        code = app(args=arguments, prog_name="proxmesh", standalone_mode=False)
+        with in_one_line("proxmesh"):
+            code = app(args=arguments, prog_name="proxmesh", standalone_mode=False)
     except InputError as error:
         complain(str(error))
         _leave(2)
@@ -117,7 +119,10 @@ def _one_line(error: Any, arguments: list[str]) -> str:
     message = " ".join(error.format_message().split())
     parameter = error.param if isinstance(error, typer.BadParameter) else None
     value = _value_of(parameter.opts if parameter else [], arguments)
-    got = f", got '{value}'" if value is not None and value not in message else ""
+    got = ""
+    if value is not None:
+        message = message.replace(value, shortened(value))
+        got = "" if shortened(value) in message else f", got '{shortened(value)}'"
     path = error.ctx.command_path if error.ctx else "proxmesh"
     return f"{message.rstrip('.')}{got}. See `{path} --help`."
 

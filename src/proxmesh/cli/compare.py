@@ -9,6 +9,7 @@ from rich.markup import escape
 from proxmesh.cli.console import console, print_wide, require_folder, show_notices
 from proxmesh.cli.options import TaskOptions, describes_a_task, method_names
 from proxmesh.errors import InputError, unknown
+from proxmesh.solver.folder import RunFolder
 from proxmesh.solver.reading import one_line
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ def compare(
     if not quiet:
         _announce(first, parameters, wanted)
         _announce_plan(plan, folder)
-    carry_out(plan.todo, jobs, quiet)
+    with RunFolder(folder).locked():
+        carry_out(plan.todo, jobs, quiet)
     return _report(read_runs(plan.folders, wanted), folder, _title(first), quiet)
 
 
@@ -215,7 +217,7 @@ def _announce(first: "Built", parameters: "Parameters", wanted: list[str]) -> No
 
 def _announce_plan(plan: "Plan", folder: Path) -> None:
     for run in plan.incomplete:
-        console.print(f"{escape(run.name)}: incomplete, will be run again")
+        console.print(f"{escape(run.name)}: incomplete, goes on or starts over")
     if plan.done:
         console.print(f"{len(plan.done)} runs are already in {escape(str(folder))}")
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from proxmesh.cli.console import console
-from proxmesh.errors import InputError
-from proxmesh.solver.reading import shortened
+from proxmesh.errors import InputError, shortened
 
 if TYPE_CHECKING:
     from proxmesh.graphs import Graph

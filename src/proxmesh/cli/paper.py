@@ -7,6 +7,7 @@ import typer
 
 from proxmesh.cli.console import console, require_folder, show_notices
 from proxmesh.errors import unknown
+from proxmesh.solver.folder import RunFolder
 
 if TYPE_CHECKING:
     from proxmesh.paper.comparisons import Comparison
@@ -62,7 +63,8 @@ def paper(
             plan = comparison.plan(scale, kept / needed, data_dir)
             if not quiet:
                 _announce(needed, comparison, plan)
-            carry_out(plan.todo, jobs, quiet)
+            with RunFolder(kept / needed).locked():
+                carry_out(plan.todo, jobs, quiet)
             found[needed] = read_runs(plan.folders, comparison.labels)
         for file in FIGURES[name].write(found, scale, top, name):
             console.print(str(file))

@@ -195,14 +195,14 @@ def _carried_out(built: "Built", prepared: "Run", how: Manner) -> int:
 
 
 def _stop_at_signals(received: list[int]) -> None:
-    """Treat SIGTERM and SIGHUP like Ctrl-C: the run stops and keeps what it has."""
+    """Treat these like Ctrl-C: the run stops and keeps what it has."""
 
     def stop(number: int, frame: Any) -> None:
         del frame
         received.append(number)
         raise KeyboardInterrupt
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
         if signal.getsignal(number) != signal.SIG_IGN:  # as nohup sets SIGHUP
             signal.signal(number, stop)
 

@@ -11,6 +11,7 @@ import typer
 from proxmesh.cli.console import console, print_wide, require_folder, show_notices
 from proxmesh.cli.options import TaskOptions, describes_a_task, method_names
 from proxmesh.errors import InputError
+from proxmesh.solver.folder import RunFolder
 
 if TYPE_CHECKING:
     from proxmesh.runs.config import Config
@@ -84,9 +85,10 @@ def tune(
             out=folder,
         )
     )
-    begun = tuning.first()
-    carry_out(begun, jobs, quiet, tuning.after, total=tuning.remaining)
-    file = tuning.write(folder, first.tree(), _command())
+    with RunFolder(folder).locked():
+        begun = tuning.first()
+        carry_out(begun, jobs, quiet, tuning.after, total=tuning.remaining)
+        file = tuning.write(folder, first.tree(), _command())
     if quiet:
         console.print(str(file))
     else:

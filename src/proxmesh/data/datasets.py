@@ -290,7 +290,7 @@ def loaded(
     also_known
         Names that may stand beside the options, for the hint after a typo.
     """
-    who = f"dataset `{shortened(name)}`"
+    who = f"dataset `{shortened(name if name in DATASETS else Path(name))}`"
     entry = DATASETS.get(name)
     if entry is None:
         if not ("." in name or "/" in name or os.path.isfile(name)):

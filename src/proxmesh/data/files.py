@@ -43,7 +43,7 @@ def read(path: Path, label: str | None = None) -> tuple[Arrays, Arrays | None]:
     if os.path.isdir(path):
         raise InputError(f"dataset `{path}` is a folder. Give a file in it.")
     if not os.path.exists(path):
-        raise InputError(f"dataset `{shortened(path)}` does not exist.")
+        raise InputError(f"dataset `{shortened(Path(path))}` does not exist.")
     try:
         with in_one_line(f"dataset `{path}`"):
             if path.suffix == ".npz":

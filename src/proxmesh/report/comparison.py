@@ -7,11 +7,10 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from proxmesh.errors import InputError
+from proxmesh.errors import InputError, shortened
 from proxmesh.report.pictures import noting_failure
 from proxmesh.report.runs import FinishedRun, require_one_task
 from proxmesh.report.tables import as_latex, as_markdown, last_rows
-from proxmesh.solver.reading import shortened
 
 __all__ = ["write_comparison"]
 

@@ -9,12 +9,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from proxmesh.errors import InputError
+from proxmesh.errors import InputError, shortened
 from proxmesh.graphs import Graph
 from proxmesh.report.panels import PANELS, Panel
 from proxmesh.report.pictures import drawable, save_picture
 from proxmesh.solver.folder import RunFolder
-from proxmesh.solver.reading import shortened
 
 __all__ = ["draw_graph", "draw_run"]
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from proxmesh.errors import Notice
+from proxmesh.errors import Notice, shortened
 from proxmesh.solver.folder import RunFolder
-from proxmesh.solver.reading import one_line, shortened
+from proxmesh.solver.reading import one_line
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,11 +11,11 @@ from typing import Any, final
 
 import pandas as pd
 
-from proxmesh.errors import InputError, Notice
+from proxmesh.errors import InputError, Notice, shortened
 from proxmesh.runs.config import flattened, task_of
 from proxmesh.solver.folder import RunFolder
 from proxmesh.solver.outcome import Outcome
-from proxmesh.solver.reading import one_line, shortened
+from proxmesh.solver.reading import one_line
 
 __all__ = ["FinishedRun", "collect", "read_runs", "require_one_task"]
 

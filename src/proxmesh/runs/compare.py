@@ -1,20 +1,15 @@
 """Several methods and seeds on one task: which runs, and which are made already."""
 
 import dataclasses
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-import tomli_w
-
 from proxmesh.errors import InputError
 from proxmesh.runs.build import build_algorithm
 from proxmesh.runs.config import (
-    HOW_IT_IS_COMPUTED,
     Config,
-    flattened,
 )
 from proxmesh.runs.pool import PlannedRun
 from proxmesh.runs.presets import Parameters
@@ -143,14 +138,9 @@ def steps_within(
 
 def require_same(run: PlannedRun) -> None:
     """Refuse a folder whose run is not the one that was asked for."""
-    there = flattened(RunFolder(run.folder).config())
-    asked = flattened(tomllib.loads(tomli_w.dumps(run.config)))
-    found = {f"algorithm.{name}" for name in there.get("run.automatic", ())}
-    ignored = {*HOW_IT_IS_COMPUTED, "run.automatic", *(found - set(asked))}
-    for key in sorted({*there, *asked} - ignored):
-        if there.get(key) != asked.get(key):
-            raise InputError(
-                f"folder `{run.folder}` holds another run: its `{key}` is "
-                f"{there.get(key)!r}, but {asked.get(key)!r} was asked for. Choose "
-                "another folder, or remove that one."
-            )
+    difference = run.difference()
+    if difference is not None:
+        raise InputError(
+            f"folder `{run.folder}` holds another run: {difference}. Choose another "
+            "folder, or remove that one."
+        )

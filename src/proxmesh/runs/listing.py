@@ -16,10 +16,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, final
 
-from proxmesh.errors import InputError, unknown
+from proxmesh.errors import InputError, shortened, unknown
 from proxmesh.solver.folder import RunFolder, are_of_a_run
+from proxmesh.solver.lock import holder_of
 from proxmesh.solver.outcome import Outcome
-from proxmesh.solver.reading import one_line, shortened
+from proxmesh.solver.reading import one_line
 
 __all__ = [
     "OUTCOMES",
@@ -33,9 +34,10 @@ __all__ = [
 ]
 
 FAILED: Final = "failed"
-RUNNING_OR_KILLED: Final = "running or killed"
+RUNNING: Final = "running"
+KILLED: Final = "killed"
 UNREADABLE: Final = "unreadable"
-OUTCOMES = (*map(str, Outcome), FAILED, RUNNING_OR_KILLED, UNREADABLE)
+OUTCOMES = (*map(str, Outcome), FAILED, RUNNING, KILLED, UNREADABLE)
 
 SECONDS = {"min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 LAST_YEAR = datetime(9999, 1, 1).timestamp()  # a file's time can be any number
@@ -265,7 +267,7 @@ def _listed(folder: RunFolder) -> ListedRun:
         found |= _end(folder)
     except InputError as error:
         found |= {"outcome": UNREADABLE, "message": one_line(str(error))}
-    can_go_on = found["outcome"] in {Outcome.INTERRUPTED, FAILED, RUNNING_OR_KILLED}
+    can_go_on = found["outcome"] in {Outcome.INTERRUPTED, FAILED, KILLED}
     return ListedRun(
         folder=folder.path,
         when=_last_written(folder),
@@ -314,8 +316,7 @@ def _end(folder: RunFolder) -> dict[str, Any]:
 
 def _outcome_without_end(folder: RunFolder) -> str:
     """Of a run that has left no word about its end."""
-    del folder
-    return RUNNING_OR_KILLED
+    return KILLED if holder_of(folder.path) is None else RUNNING
 
 
 def _last_written(folder: RunFolder) -> float:

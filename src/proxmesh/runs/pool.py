@@ -4,6 +4,7 @@ import contextlib
 import multiprocessing
 import signal
 import time
+import tomllib
 import warnings
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -15,9 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeAlias, final
 
+import tomli_w
+
 from proxmesh.errors import InputError, Notice
 from proxmesh.runs.build import build
-from proxmesh.runs.config import Config
+from proxmesh.runs.config import HOW_IT_IS_COMPUTED, Config, flattened
 from proxmesh.solver.folder import RunFolder
 
 __all__ = ["Ended", "Message", "Noted", "PlannedRun", "Pool", "Progressed"]
@@ -38,6 +41,20 @@ class PlannedRun:
     name: str  # for people
     config: Mapping[str, Any]  # as in config.toml
     folder: Path
+
+    def difference(self) -> str | None:
+        """What the run in the folder has that this one has not; None: they agree."""
+        there = flattened(RunFolder(self.folder).config())
+        asked = flattened(tomllib.loads(tomli_w.dumps(self.config)))
+        found = {f"algorithm.{name}" for name in there.get("run.automatic", ())}
+        ignored = {*HOW_IT_IS_COMPUTED, "run.automatic", *(found - set(asked))}
+        for key in sorted({*there, *asked} - ignored):
+            if there.get(key) != asked.get(key):
+                return (
+                    f"its `{key}` is {there.get(key)!r}, but {asked.get(key)!r} was "
+                    "asked for"
+                )
+        return None
 
 
 @final
@@ -179,7 +196,9 @@ def _run_in_process(run: PlannedRun, sender: Connection) -> None:
 
 
 def _carried_out(run: PlannedRun, sender: Connection) -> Ended:
-    prepared = build(Config.model_validate(run.config)).prepare(run.folder, force=True)
+    built = build(Config.model_validate(run.config))
+    going_on = RunFolder(run.folder).is_resumable() and not run.difference()
+    prepared = built.prepare(run.folder, force=True, resume=going_on)
     result = prepared.go(_Reporter(run, sender))
     return Ended(run, str(result.outcome), result.message, result.final)
 

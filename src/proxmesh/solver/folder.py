@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, final
 import tomli_w
 from safetensors import SafetensorError
 
-from proxmesh.errors import InputError
+from proxmesh.errors import InputError, shortened
 from proxmesh.solver.durable import replaced, written
 from proxmesh.solver.lock import FolderLock, holder_of
 from proxmesh.solver.outcome import Outcome
@@ -22,7 +22,6 @@ from proxmesh.solver.reading import (
     config_in,
     last_row_in,
     one_line,
-    shortened,
     summary_in,
     table_in,
     text_in,
@@ -321,7 +320,11 @@ class RunFolder:
 
     def is_resumable(self) -> bool:
         """Whether it holds a run that can go on from a checkpoint."""
-        return (self.path / CHECKPOINT).is_dir() and not self.is_whole()
+        try:
+            names = os.listdir(self.checkpoints)
+        except OSError:
+            return False
+        return any(name.isdecimal() for name in names) and not self.is_whole()
 
     def names(self) -> list[str]:
         """Everything that is in the folder."""

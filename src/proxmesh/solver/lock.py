@@ -59,6 +59,12 @@ class FolderLock:
         os.ftruncate(self._handle, 0)
         os.pwrite(self._handle, json.dumps(_myself()).encode(), 0)
 
+    def __enter__(self) -> "FolderLock":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
     def release(self) -> None:
         """Let others write; a second time does nothing."""
         if self._handle < 0:

@@ -258,6 +258,9 @@ def prepared(
         facts = deciding(algorithm, problem, rows, settings, hooks)
         world.agree({**facts, "start": f"iteration {start}"})
         found = Settled(algorithm)
+        if checkpoint is not None:
+            found_before = tuple(saved.algorithm.get("automatic", ()))
+            found = Settled(algorithm, automatic=found_before)
         if state is None:
             if given is None and hooks.init == "same":
                 rows = _rows_of_root(rows, world)

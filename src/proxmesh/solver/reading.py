@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from proxmesh.errors import InputError
+from proxmesh.errors import InputError, shortened
 from proxmesh.solver.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ __all__ = [
     "config_in",
     "last_row_in",
     "one_line",
-    "shortened",
     "summary_in",
     "table_in",
     "text_in",
@@ -223,12 +222,6 @@ def one_line(text: str, most: int = 200) -> str:
     first, *_ = text.strip().splitlines() or [""]
     clean = _printable(first)
     return clean if len(clean) <= most else f"{clean[:most]}..."
-
-
-def shortened(name: object, most: int = 120) -> str:
-    """The end of a long name, which tells more than its start."""
-    text = _printable(str(name))
-    return text if len(text) <= most else f"...{text[-most:]}"
 
 
 def _printable(text: str) -> str:

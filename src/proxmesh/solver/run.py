@@ -201,7 +201,10 @@ class Run:
             "facts": facts,
             "config_sha256": fingerprint(facts),
             "settings": settings.model_dump(),
-            "algorithm": as_written(self.algorithm),
+            "algorithm": {
+                **as_written(self.algorithm),
+                "automatic": list(self.settled.automatic),
+            },
             "problem": self.problem.taken if chooses_a_way(self.problem) else {},
             "config": None if self.config is None else without_empty(self.config),
         }

@@ -12,7 +12,12 @@ from proxmesh.types import World
 
 __all__ = ["Signals"]
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (  # mpiexec passes on SIGUSR1 alone without killing soon after
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGUSR1,
+)
 
 
 @final

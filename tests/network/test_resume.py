@@ -1,0 +1,111 @@
+"""Checkpoints of several ranks: on any number of them, and after a real restart."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from ranks import AS_ROOT, PYTHON, Ranks, clean_environment, free_port, proxmesh
+
+from proxmesh.cli import main
+from proxmesh.solver.checkpoint import checkpoints_in
+
+TASK = ["--dataset", "breast-cancer", "--model", "logistic", "--agents", "6"]
+TASK += ["--dtype", "float64", "--compile", "off", "--threads", "1"]
+STEPS = ["--steps", "600", "--eval-every", "100", "--checkpoint-every", "50"]
+TIMES = ["seconds"]
+
+
+def cut_off(engine: str, size: int, out: Path, folder: Path) -> None:
+    """Kill one rank once there are checkpoints; the others go by themselves."""
+    command = proxmesh("run", *TASK, *STEPS, "--out", out, "--timeout", "20")
+    command[command.index("600")] = "200000"  # longer than anybody waits
+    ranks = Ranks(engine, size, command, folder)
+    deadline = time.monotonic() + 90
+    while len(checkpoints_in(out / "checkpoint")) < 2:
+        assert time.monotonic() < deadline, ranks.said()
+        time.sleep(0.02)
+    os.kill(ranks.pids()[1], signal.SIGKILL)
+    ranks.ended()
+
+
+def close(ours: Path, theirs: pd.DataFrame) -> None:
+    """Reductions over ranks add in another order: equal to rounding."""
+    history = pd.read_csv(ours / "history.csv").drop(columns=TIMES)
+    expected = theirs.drop(columns=TIMES)
+    assert list(history) == list(expected)
+    ours_, theirs_ = history.to_numpy(), expected.to_numpy()
+    assert ours_.shape == theirs_.shape
+    np.testing.assert_allclose(ours_, theirs_, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.ranks
+def test_checkpoints_of_three_ranks_go_on_anywhere(tmp_path: Path) -> None:
+    torch.set_default_dtype(torch.float32)  # as a command is started
+    cut_off("torch", 3, tmp_path / "run", tmp_path / "three")
+    place = tmp_path / "run" / "checkpoint"
+    newest = checkpoints_in(place)[0]
+    names = sorted(file.name for file in newest.iterdir())
+    assert names == ["manifest.json", *(f"rank-{r}.safetensors" for r in range(3))]
+    steps = (int(newest.name) // 100 + 2) * 100
+    more = ["--steps", str(steps), "--quiet"]
+    config = tmp_path / "run" / "config.toml"  # a plan of 200,000 cannot be lowered
+    text = config.read_text().replace("steps = 200000", f"steps = {steps}")
+    config.write_text(text)
+    with pytest.raises(SystemExit) as end:
+        main(["run", *TASK, *STEPS[2:], "--out", str(tmp_path / "whole"), *more])
+    assert end.value.code == 0
+    expected = pd.read_csv(tmp_path / "whole" / "history.csv")
+
+    copy = tmp_path / "alone"
+    subprocess.run(["cp", "-r", tmp_path / "run", copy], check=True)
+    with pytest.raises(SystemExit) as end:
+        main(["resume", str(copy), *more])
+    assert end.value.code == 0
+    close(copy, expected)
+
+    command = proxmesh("resume", tmp_path / "run", *more)
+    ended = Ranks("torch", 2, command, tmp_path / "two").ended()
+    assert [e.code for e in ended] == [0, 0], [e.err for e in ended]
+    close(tmp_path / "run", expected)
+
+
+@pytest.mark.ranks
+def test_torchrun_restarts_and_the_run_goes_on(tmp_path: Path) -> None:
+    """A rank is killed, torchrun starts all again: nobody lends a hand."""
+    out = tmp_path / "run"
+    command = [PYTHON.with_name("torchrun"), "--nproc-per-node", "2"]
+    command += ["--max-restarts", "2", "--master-port", str(free_port())]
+    command += ["-m", "proxmesh", "run", *TASK, *STEPS, "--out", out]
+    command += ["--resume", "auto", "--timeout", "40"]
+    words = [str(word).replace("600", "4000") for word in command]
+    environment = {**clean_environment(), **AS_ROOT, "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(
+        words,
+        env=environment,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as launcher:
+        deadline = time.monotonic() + 90
+        while not checkpoints_in(out / "checkpoint"):
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        os.kill(children(launcher.pid)[-1], signal.SIGKILL)
+        said, _ = launcher.communicate(timeout=180)
+    assert launcher.returncode == 0, said
+    assert re.search(r"going on after iteration \d+", said), said
+    assert pd.read_csv(out / "history.csv")["iteration"].tolist()[-1] == 4000
+
+
+def children(pid: int) -> list[int]:
+    """Processes that this one has started."""
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(word) for word in text.split()]
