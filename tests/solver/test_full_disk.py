@@ -1,0 +1,106 @@
+"""A disk that is full, or gone, in the middle of a run."""
+
+import shutil
+import subprocess
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from zoo import ROUND, classifier
+
+import proxmesh as pm
+from proxmesh.solver.checkpoint import checkpoints_in
+
+
+@pytest.fixture
+def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A small disk of its own, of so many kilobytes."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    size = f"size={request.param}k"
+    mount = ["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(place)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root may mount a small disk")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def solved(out: Path, **more: Any) -> pm.Result:
+    return pm.solve(
+        classifier(),
+        ROUND,
+        pm.graphs.star(4),
+        out=out,
+        **{"steps": 60, "eval_every": 5, "checkpoint_every": 10, **more},
+    )
+
+
+def ended(out: Path) -> str:
+    """How a run ended, or what it said."""
+    try:
+        return str(solved(out).outcome)
+    except pm.InputError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("disk", [4, 24, 60, 100], indirect=True)
+def test_a_full_disk_is_one_line_and_nothing_half_written(disk: Path) -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", pm.Notice)
+        end = ended(disk / "run")
+    assert end == "finished" or "No space left" in end
+    assert "\n" not in end
+    for notice in told:
+        assert "\n" not in str(notice.message)
+    for file in disk.rglob("*.csv"):
+        lines = file.read_text().splitlines()
+        assert len({line.count(",") for line in lines}) <= 1, "a line was cut"
+    assert not list(disk.rglob("*.new"))
+    for path in checkpoints_in(disk / "run" / "checkpoint"):
+        assert (path / "manifest.json").exists()
+
+
+@pytest.mark.parametrize("disk", [300], indirect=True)
+def test_the_last_good_checkpoint_stands_and_the_run_goes_on(disk: Path) -> None:
+    filler = disk / "filler"
+
+    def fill(row: Any, state: Any) -> None:
+        del state
+        if row["iteration"] == 30:
+            with filler.open("wb", buffering=0) as opened, suppress(OSError):
+                while True:
+                    opened.write(b"x" * 4096)
+
+    with (
+        pytest.warns(pm.Notice, match="could not be written: .*No space left"),
+        pytest.raises(pm.InputError, match=r"could not be written: .*proxmesh resume"),
+    ):
+        solved(disk / "run", callbacks=[fill])
+    assert checkpoints_in(disk / "run" / "checkpoint")
+    filler.unlink()
+    found = pm.resume(disk / "run", classifier())
+    expected = pm.solve(
+        classifier(), ROUND, pm.graphs.star(4), steps=60, eval_every=5
+    ).history
+    ours = found.history.drop(columns="seconds")
+    assert ours.equals(expected.drop(columns="seconds"))
+
+
+def test_a_folder_that_vanishes_does_not_end_the_run(tmp_path: Path) -> None:
+    seen: list[float] = []
+
+    def remove(row: Any, state: Any) -> None:
+        del state
+        seen.append(row["iteration"])
+        if row["iteration"] == 20:
+            shutil.rmtree(tmp_path / "run")
+
+    with (
+        pytest.warns(pm.Notice, match="No such file or directory"),
+        pytest.raises(pm.InputError, match="No such file or directory"),
+    ):
+        solved(tmp_path / "run", callbacks=[remove])
+    assert seen[-1] == 60, "the run went on to its end"
