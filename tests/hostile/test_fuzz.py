@@ -25,7 +25,7 @@ from proxmesh.runs.config import load_config
 from proxmesh.runs.presets import load_parameters
 from proxmesh.runs.spaces import load_spaces
 
-CASES, MANY_CASES = 200, 10_000
+CASES, MANY_CASES = 100, 10_000
 LONGEST = 2_500  # characters of a message
 SLOWEST = 5_000  # milliseconds; far above any case, far below a hang
 ROOM = 256 * 2**20  # bytes that all cases of a reader may add to the largest so far
