@@ -84,6 +84,12 @@ def _run_folder(file: Path) -> None:
     )
 
 
+def _cut_off_run(folder: Path) -> None:
+    options = ["--steps=4", "--checkpoint-every=2", f"--out={folder}"]
+    _ended(["proxmesh", "run", *options], folder.parent)
+    (folder / "summary.json").unlink()
+
+
 FILES: Mapping[str, Callable[[Path], object]] = {
     "mine.csv": _table,
     "links.txt": _links,
@@ -95,6 +101,7 @@ FILES: Mapping[str, Callable[[Path], object]] = {
     "RUN/config.toml": _run_folder,
     "runs/earlier": _run_folder,
     "runs/first": _run_folder,
+    "runs/long": _cut_off_run,
     "runs/second": _run_folder,
     "NAME-task.toml": lambda file: shutil.copy(
         COMPARISONS / "ring-a9a-task.toml", file
