@@ -220,7 +220,10 @@ def test_compiled_runs_agree_and_say_so(capsys: pytest.CaptureFixture[str]) -> N
 def test_what_auto_came_to_is_in_the_config(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxmesh.solver.compile_step.has_compiler", lambda: False)
+    monkeypatch.setattr(
+        "proxmesh.solver.compile_step.why_no_compiler",
+        lambda: "no C++ compiler was found.",
+    )
     arguments = [*SMALL, "--compile", "on", "--threads", "1", "--quiet"]
     assert call("run", *arguments, "--out", "a") == 0
     assert "no C++ compiler was found" in capsys.readouterr().err
@@ -543,6 +546,11 @@ def test_a_stopped_comparison_leaves_no_process_and_goes_on(
         process.join(60)
         assert process.exitcode == code
     assert "repeat the command to go on" in Path("printed.txt").read_text()
+    for file in history:  # stopped like a run of its own: it can go on from there
+        assert json.loads(file.with_name("summary.json").read_text())["outcome"] == (
+            "interrupted"
+        )
+        assert list(file.parent.glob("checkpoint/0*/manifest.json"))
     sizes = [file.stat().st_size for file in history]
     time.sleep(1)
     assert [file.stat().st_size for file in history] == sizes  # nobody writes on

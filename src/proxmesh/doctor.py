@@ -25,7 +25,7 @@ from proxmesh import __version__
 from proxmesh.launchers import cores, threads_allowed
 from proxmesh.network.connecting import join_ranks
 from proxmesh.network.timeouts import Watch
-from proxmesh.solver.compile_step import has_compiler
+from proxmesh.solver.compile_step import why_no_compiler
 
 __all__ = ["Diagnosis", "examine", "examine_together"]
 
@@ -110,13 +110,15 @@ def _versions() -> Diagnosis:
 
 
 def _compiler() -> Diagnosis:
-    if has_compiler():
+    refusal = why_no_compiler()
+    if refusal is None:
         return Diagnosis("compiler", "ok", "torch finds a C++ compiler")
+    found, _, remedy = refusal.partition(". ")
     return Diagnosis(
         "compiler",
         "note",
-        "torch finds no C++ compiler",
-        "`--compile` needs one: install g++. Everything else works without.",
+        found,
+        f"`--compile` needs it: {remedy} Everything else works without.",
     )
 
 

@@ -228,9 +228,10 @@ class Graph:
         """
         if isinstance(self.laplacian, np.ndarray):
             return float(np.linalg.eigvalsh(self.laplacian)[1])
-        # Shift-invert just below 0 finds the smallest eigenvalues in a few solves.
+        # Shift-invert just below 0 finds the smallest eigenvalues in a few solves: the
+        # second is at least 4 / n^2, so that the shift is nearer to 0 than it is.
         found = eigsh(
-            self.laplacian.tocsc(), k=2, sigma=-1e-3, return_eigenvectors=False
+            self.laplacian.tocsc(), k=2, sigma=-1 / self.n**2, return_eigenvectors=False
         )
         return float(np.sort(found)[1])
 
@@ -247,9 +248,13 @@ class Graph:
         """
         if isinstance(self.mixing, np.ndarray):
             return float(np.sort(np.abs(np.linalg.eigvalsh(self.mixing)))[-2])
-        top = eigsh(self.mixing.tocsc(), k=2, sigma=1.001, return_eigenvectors=False)
+        shift = 1 + 1 / self.n**2
+        top = eigsh(self.mixing.tocsc(), k=2, sigma=shift, return_eigenvectors=False)
+        second = float(np.sort(top)[0])
+        if second >= 1 - 2 * self.mixing.diagonal().min():  # Gershgorin: none is below
+            return second
         low = eigsh(self.mixing, k=1, which="SA", return_eigenvectors=False)
-        return float(max(np.sort(top)[0], -low[0]))
+        return float(max(second, -low[0]))
 
     def _stored(self, matrix: "sparse.csr_array[np.float64]") -> Matrix:
         dense = self.n <= DENSE_UP_TO or matrix.nnz > DENSE_FROM * self.n**2

@@ -1,5 +1,7 @@
 """Small files and settings that used to end in a traceback, a hang or no memory."""
 
+import bz2
+import gzip
 import io
 import os
 import struct
@@ -311,6 +313,28 @@ def test_a_wide_test_file_does_not_widen_the_training_part(
     test = file("b.svm", "0 1000000:1\n")
     monkeypatch.setattr(limits, "available_memory", lambda: 10**8)
     assert "needs 1.6 GB" in refusal(lambda: datasets.from_file(train, test=test))
+
+
+@pytest.mark.parametrize(("ending", "pack"), [("gz", gzip), ("bz2", bz2)])
+@pytest.mark.parametrize("text", ["1 1:1\n", "0"], ids=["lines", "one endless line"])
+def test_a_small_packed_file_that_is_large_unpacked(
+    ending: str, pack: Any, text: str, file: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = file(f"a.svm.{ending}", pack.compress(text.encode() * 10**6))
+    assert path.stat().st_size < 10**5
+    monkeypatch.setattr("proxmesh.data.files.available_memory", lambda: 8 * 10**5)
+    assert "unpacks to more than 100 kB" in refusal(lambda: datasets.from_file(path))
+
+
+@pytest.mark.parametrize(("ending", "pack"), [("gz", gzip), ("bz2", bz2)])
+def test_a_packed_file_is_read_like_a_plain_one(
+    ending: str, pack: Any, file: Written
+) -> None:
+    text = "".join(f"{i % 2} 1:{i % 7} 3:{i % 7 / 2}\n" for i in range(5000))
+    plain = datasets.from_file(file("a.svm", text))
+    packed = datasets.from_file(file(f"b.svm.{ending}", pack.compress(text.encode())))
+    assert np.array_equal(plain.inputs, packed.inputs)
+    assert np.array_equal(plain.targets, packed.targets)
 
 
 # -- npz -----------------------------------------------------------------------------

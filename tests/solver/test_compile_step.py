@@ -290,7 +290,9 @@ def test_a_state_that_is_not_all_tensors_runs_uncompiled() -> None:
 def test_what_was_really_done_is_in_the_config(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiling, "has_compiler", lambda: False)
+    monkeypatch.setattr(
+        compiling, "why_no_compiler", lambda: "no C++ compiler was found."
+    )
     with pytest.warns(pm.Notice, match="compiler"):
         pm.solve(
             problem_of(),
@@ -306,7 +308,9 @@ def test_what_was_really_done_is_in_the_config(
 
 
 def test_without_a_compiler_one_notice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiling, "has_compiler", lambda: False)
+    monkeypatch.setattr(
+        compiling, "why_no_compiler", lambda: "no C++ compiler was found."
+    )
     with pytest.warns(pm.Notice, match=r"no C\+\+ compiler was found") as notices:
         pm.solve(
             problem_of(),

@@ -1,7 +1,9 @@
 """A disk that is full, or gone, in the middle of a run."""
 
+import os
 import shutil
 import subprocess
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
@@ -104,3 +106,60 @@ def test_a_folder_that_vanishes_does_not_end_the_run(tmp_path: Path) -> None:
     ):
         solved(tmp_path / "run", callbacks=[remove])
     assert seen[-1] == 60, "the run went on to its end"
+
+
+@pytest.mark.parametrize("disk", [2000], indirect=True)
+def test_a_disk_that_becomes_read_only(disk: Path) -> None:
+    """As a disk with errors does; the run goes on, and from its checkpoint later."""
+    seen: list[float] = []
+
+    def protect(row: Any, state: Any) -> None:
+        del state
+        seen.append(row["iteration"])
+        if row["iteration"] == 30:
+            protect_from_writing(disk)
+
+    with (
+        pytest.warns(pm.Notice, match="Read-only file system") as told,
+        pytest.raises(pm.InputError, match=r"Read-only .*proxmesh resume"),
+    ):
+        solved(disk / "run", callbacks=[protect])
+    assert seen[-1] == 60, "the run went on to its end"
+    assert all("\n" not in str(notice.message) for notice in told)
+    subprocess.run(["umount", str(disk)], check=True)
+    found = pm.resume(disk / "run", classifier())
+    assert found.history["iteration"].iloc[-1] == 60
+
+
+def protect_from_writing(disk: Path) -> None:
+    """Lay a read-only view over it: what is open stays open, as on a broken disk."""
+    subprocess.run(["mount", "--bind", str(disk), str(disk)], check=True)
+    view = ["mount", "-o", "remount,bind,ro", str(disk)]
+    subprocess.run(view, check=True)
+
+
+def test_a_clock_that_jumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set back by a day, then on by a year, as when a machine first hears the time."""
+    real, shift = time.time, [0.0]
+    monkeypatch.setattr(time, "time", lambda: real() + shift[0])
+
+    def jump(row: Any, state: Any) -> None:
+        del state
+        shift[0] = {20: -86_400.0, 40: 3.15e7}.get(int(row["iteration"]), shift[0])
+        if row["iteration"] == 45:
+            raise PowerCutError
+
+    with pytest.raises(PowerCutError):
+        solved(tmp_path / "run", callbacks=[jump])
+    found = [int(path.name) for path in checkpoints_in(tmp_path / "run" / "checkpoint")]
+    assert found[0] == 40, "the newest is the furthest, whatever its date"
+    os.utime(tmp_path / "run" / "checkpoint" / "000000040", (0, 0))
+    result = pm.resume(tmp_path / "run", classifier())
+    seconds = result.history["seconds"]
+    assert result.history["iteration"].iloc[-1] == 60
+    assert seconds.is_monotonic_increasing
+    assert seconds.iloc[-1] < 60
+
+
+class PowerCutError(Exception):
+    """Ends a run as if its machine had lost power."""

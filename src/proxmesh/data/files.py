@@ -2,10 +2,11 @@
 
 import bz2
 import gzip
+import io
 import os
 import zlib
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from proxmesh.data.dataset import Arrays
 from proxmesh.data.npz import Archive
 from proxmesh.errors import InputError, shortened
 from proxmesh.files import open_regular
-from proxmesh.limits import in_one_line, readable, require_memory
+from proxmesh.limits import available_memory, in_one_line, readable, require_memory
 
 __all__ = ["read", "with_same_width"]
 
@@ -27,6 +28,7 @@ TEST_KEYS = (
     ("inputs_test", "targets_test"),
 )
 LARGE = 2**26  # bytes from which a sparse table is not made dense at any price
+MEMORY_OF_A_BYTE = 8  # bytes that one of LIBSVM's text may take when it is read
 FEWEST_ENTRIES = 1e-3  # share of a large table that must not be 0
 
 
@@ -107,6 +109,8 @@ def _read_libsvm(path: Path) -> Arrays:
     with open_regular(path, "dataset") as opened:
         try:
             x, y = load_svmlight_file(_unpacked(path, opened))
+        except InputError:
+            raise
         except (ValueError, OverflowError, IndexError, EOFError, zlib.error) as error:
             raise InputError(
                 f"dataset `{path}` is not in LIBSVM format (`label index:value ...`): "
@@ -127,8 +131,37 @@ def _read_libsvm(path: Path) -> Arrays:
 def _unpacked(path: Path, opened: BinaryIO) -> BinaryIO:
     """The text of a file that may be packed, as LIBSVM's own are."""
     if path.suffix == ".gz":
-        return cast(BinaryIO, gzip.GzipFile(fileobj=opened))
-    return cast(BinaryIO, bz2.BZ2File(opened)) if path.suffix == ".bz2" else opened
+        packed: Any = gzip.GzipFile(fileobj=opened)
+    elif path.suffix == ".bz2":
+        packed = bz2.BZ2File(opened)
+    else:
+        return opened
+    return io.BufferedReader(_Unpacking(path, packed))
+
+
+@final
+class _Unpacking(io.RawIOBase):
+    """Reads a packed file up to what memory can hold of it: a few bytes may be many."""
+
+    def __init__(self, path: Path, packed: Any) -> None:
+        self._path, self._packed, self._read = path, packed, 0
+        free = available_memory()
+        self._most = float("inf") if free is None else free / MEMORY_OF_A_BYTE
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        found = self._packed.read(len(buffer))
+        self._read += len(found)
+        if self._read > self._most:
+            raise InputError(
+                f"dataset `{self._path}` unpacks to more than "
+                f"{readable(self._most)} of text, too much for the memory that is "
+                "free. Give a part of it."
+            )
+        buffer[: len(found)] = found
+        return len(found)
 
 
 def _checked(path: Path, x: NDArray[Any], y: NDArray[Any]) -> Arrays:

@@ -13,7 +13,7 @@ from multiprocessing import forkserver
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, TypeAlias, final
 
 import tomli_w
@@ -26,6 +26,7 @@ from proxmesh.solver.folder import RunFolder
 __all__ = ["Ended", "Message", "Noted", "PlannedRun", "Pool", "Progressed"]
 
 SECONDS_BETWEEN_REPORTS = 0.2
+SECONDS_TO_STOP = 20.0  # for a last checkpoint and a last look
 PRELOADED = [  # with what runs import as they go: gradients are recorded by torch.fx
     "proxmesh.runs.build",
     "sklearn.datasets",
@@ -95,7 +96,8 @@ class Pool:
     """Makes runs, at most `size` at a time, and tells how they go.
 
     A run that raises, or whose process is killed, ends as `failed` with its reason and
-    leaves the others alone. Leaving the `with` block stops whatever is still running.
+    leaves the others alone. Leaving the `with` block stops whatever is still running:
+    such a run makes a checkpoint first, from which it can go on.
     """
 
     def __init__(self, size: int) -> None:
@@ -123,8 +125,14 @@ class Pool:
     ) -> None:
         for _, process in self._working.values():
             process.terminate()
-        for _, process in self._working.values():
-            process.join()
+        deadline = time.monotonic() + SECONDS_TO_STOP
+        try:
+            for _, process in self._working.values():
+                process.join(max(0.0, deadline - time.monotonic()))
+        finally:  # also when asked twice
+            for _, process in self._working.values():
+                process.kill()
+                process.join()
 
     def submit(self, run: PlannedRun) -> None:
         """Add a run; it starts as soon as a process is free."""
@@ -178,13 +186,14 @@ def _ignoring_interrupts() -> Iterator[None]:
 def _run_in_process(run: PlannedRun, sender: Connection) -> None:
     """What a process does: build, run, report."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    signal.signal(signal.SIGTERM, _interrupt)
     warnings.showwarning = lambda text, category, *_, **__: (
         sender.send(Noted(run, str(text))) if category is Notice else None
     )
     warnings.simplefilter("always", Notice)
     try:
         ended = _carried_out(run, sender)
-    except BrokenPipeError:  # the parent is gone: nobody waits for this run
+    except (BrokenPipeError, KeyboardInterrupt):  # nobody waits for this run any more
         return
     except InputError as error:
         ended = Ended(run, "failed", str(error))
@@ -193,6 +202,12 @@ def _run_in_process(run: PlannedRun, sender: Connection) -> None:
         ended = Ended(run, "failed", f"{type(error).__name__}: {reason}")
     with contextlib.suppress(BrokenPipeError):
         sender.send(ended)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Stop the run in progress, which then leaves a checkpoint."""
+    del number, frame
+    raise KeyboardInterrupt
 
 
 def _carried_out(run: PlannedRun, sender: Connection) -> Ended:

@@ -2,20 +2,25 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from proxmesh.algorithms.checks import require_fit
 from proxmesh.errors import InputError, unknown
+from proxmesh.limits import require_memory
 from proxmesh.metrics import COLUMNS
 from proxmesh.solver.settings import Hooks, Settings
+from proxmesh.solver.state import state_of
 from proxmesh.types import Algorithm, Problem, World, facts_of, finds_constants
 
 __all__ = [
     "require_columns",
     "require_evaluation",
     "require_parts",
+    "require_room",
     "require_start",
     "require_targets",
     "require_width",
@@ -95,6 +100,21 @@ def require_columns(target: Mapping[str, float], columns: Sequence[str]) -> None
                 f"`target` names `{name}`, which this problem and algorithm do not "
                 f"provide. Here: {', '.join(columns)}."
             )
+
+
+def require_room(algorithm: Algorithm[Any], problem: Problem, world: World) -> None:
+    """Refuse a state that does not fit into memory, before its first row is made."""
+    kind, facts, agents = state_of(algorithm), facts_of(problem), len(world.agents)
+    if kind is None or facts.p is None:
+        return
+    tensors = len(fields(kind)) - 1  # all but `k` have a row per agent
+    size = tensors * agents * facts.p * (facts.dtype or torch.float32).itemsize
+    require_memory(
+        f"the state of `{type(algorithm).__name__}` ({tensors} x {agents:,} agents x "
+        f"{facts.p:,} parameters)",
+        size,
+        "Take a smaller model or fewer agents, or spread them over more ranks.",
+    )
 
 
 def require_width(x: Tensor, problem: Problem, world: World, name: str) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor, fx
 from proxmesh.solver.state import at_iteration, is_record, reader, rebuilt, tensors_of
 from proxmesh.types import Algorithm, Branching, Problem, World, branches, facts_of
 
-__all__ = ["CompiledStep", "NotCompiledError", "has_compiler", "pays_off"]
+__all__ = ["CompiledStep", "NotCompiledError", "pays_off", "why_no_compiler"]
 
 Advance: TypeAlias = Callable[[Any], Any]
 """From one state to the next."""
@@ -67,16 +67,24 @@ def pays_off(algorithm: Algorithm[Any], problem: Problem, steps: int) -> bool:
     return bool(steps * saved > COMPILE_SECONDS)
 
 
-def has_compiler() -> bool:
-    """Whether a C++ compiler is found, which torch needs on a CPU."""
-    from torch._inductor.cpp_builder import get_cpp_compiler
-    from torch._inductor.exc import InvalidCxxCompiler
+def why_no_compiler() -> str | None:
+    """What keeps torch from compiling on this machine, and what to do; None: nothing.
 
+    On a CPU it needs a C++ compiler, and a cache folder, which it makes when imported.
+    """
+    try:
+        from torch._inductor.cpp_builder import get_cpp_compiler
+        from torch._inductor.exc import InvalidCxxCompiler
+    except OSError as error:
+        return (
+            f"torch's cache folder `{error.filename}` cannot be made: "
+            f"{error.strerror}. Set TORCHINDUCTOR_CACHE_DIR to another one."
+        )
     try:
         get_cpp_compiler()
     except (InvalidCxxCompiler, RuntimeError, OSError):
-        return False
-    return True
+        return "no C++ compiler was found. Install g++, or use `compile=False`."
+    return None
 
 
 @final
@@ -90,10 +98,9 @@ class CompiledStep:
     def __init__(
         self, algorithm: Algorithm[Any], problem: Problem, world: World, state: Any
     ) -> None:
-        if not has_compiler():
-            raise NotCompiledError(
-                "no C++ compiler was found. Install g++, or use `compile=False`."
-            )
+        refusal = why_no_compiler()
+        if refusal is not None:
+            raise NotCompiledError(refusal)
         if not is_record(state):
             raise NotCompiledError("its state is not a dataclass of tensors.")
         self._algorithm = algorithm

@@ -17,6 +17,7 @@ from proxmesh.network import TIMEOUT, connect
 from proxmesh.solver.arguments import (
     require_evaluation,
     require_parts,
+    require_room,
     require_start,
     require_targets,
     require_width,
@@ -249,6 +250,7 @@ def prepared(
         if checkpoint is not None and chooses_a_way(problem):
             problem = problem.taken_in(checkpoint.manifest.problem)
         problem = _local_part(problem, world)
+        require_room(algorithm, problem, world)
         if checkpoint is not None:
             state = _restored(checkpoint, algorithm, problem, world)
             given = state.x
@@ -257,10 +259,8 @@ def prepared(
         start = 0 if state is None else int(state.k)
         facts = deciding(algorithm, problem, rows, settings, hooks)
         world.agree({**facts, "start": f"iteration {start}"})
-        found = Settled(algorithm)
-        if checkpoint is not None:
-            found_before = tuple(saved.algorithm.get("automatic", ()))
-            found = Settled(algorithm, automatic=found_before)
+        automatic = () if checkpoint is None else saved.algorithm.get("automatic", ())
+        found = Settled(algorithm, automatic=tuple(automatic))
         if state is None:
             if given is None and hooks.init == "same":
                 rows = _rows_of_root(rows, world)
