@@ -1,17 +1,28 @@
 """Checkpoints of several ranks: on any number of them, and after a real restart."""
 
 import os
+import random
 import re
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from ranks import AS_ROOT, PYTHON, Ranks, clean_environment, free_port, proxmesh
+from ranks import (
+    AS_ROOT,
+    MPI_FLAGS,
+    MPIEXEC,
+    PYTHON,
+    Ranks,
+    clean_environment,
+    free_port,
+    proxmesh,
+)
 
 from proxmesh.cli import main
 from proxmesh.solver.checkpoint import checkpoints_in
@@ -103,6 +114,75 @@ def test_torchrun_restarts_and_the_run_goes_on(tmp_path: Path) -> None:
     assert launcher.returncode == 0, said
     assert re.search(r"going on after iteration \d+", said), said
     assert pd.read_csv(out / "history.csv")["iteration"].tolist()[-1] == 1500
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("engine", ["mpi", "torch"])
+def test_twenty_kills_under_a_launcher(engine: str, tmp_path: Path) -> None:
+    """A rank is killed again and again; the run is the one that nobody touched."""
+    chance, waits = random.Random(0), []
+    steps = ["--steps", "20000", "--eval-every", "1000", "--checkpoint-every", "100"]
+    run = ["run", *TASK, *steps, "--resume", "auto", "--timeout", "40"]
+    out = tmp_path / "killed"
+    place = out / "checkpoint"
+    launcher = launch(engine, [*run, "--out", str(out)], tmp_path)
+    for _ in range(20):
+        before, wanted = newest(place), chance.randint(1, 4)
+        since = time.monotonic()
+        while newest(place) < before + 100 * wanted:
+            assert time.monotonic() < since + 120
+            if engine == "mpi" and launcher.poll() is not None:  # it starts nobody
+                launcher = launch(engine, [*run, "--out", str(out)], tmp_path)
+            time.sleep(0.005)
+        waits.append(time.monotonic() - since)
+        time.sleep(chance.uniform(0, 0.05))
+        os.kill(chance.choice(ranks_of(launcher)), signal.SIGKILL)
+        if engine == "mpi":
+            launcher.wait(60)
+    if engine == "mpi":
+        launcher = launch(engine, [*run, "--out", str(out)], tmp_path)
+    assert launcher.wait(300) == 0, (tmp_path / "said.txt").read_text()[-2000:]
+    untouched = [*run, "--out", str(tmp_path / "whole")]
+    assert launch(engine, untouched, tmp_path).wait(300) == 0
+    ours, theirs = (
+        pd.read_csv(folder / "history.csv").drop(columns=TIMES)
+        for folder in (out, tmp_path / "whole")
+    )
+    pd.testing.assert_frame_equal(ours, theirs, check_exact=True)
+    print(f"{engine}: 20 of 20 kills, {np.median(waits[1:]):.1f} s to new checkpoints")
+
+
+def newest(place: Path) -> int:
+    return max((int(path.name) for path in checkpoints_in(place)), default=0)
+
+
+def launch(engine: str, words: list[str], folder: Path) -> "subprocess.Popen[bytes]":
+    if engine == "mpi":
+        command = [MPIEXEC, *MPI_FLAGS, "-n", "2", PYTHON, "-m", "proxmesh"]
+    else:
+        command = [PYTHON.with_name("torchrun"), "--nproc-per-node", "2"]
+        command += ["--max-restarts", "30", "--master-port", str(free_port())]
+        command += ["-m", "proxmesh"]
+    with (folder / "said.txt").open("ab") as said:
+        return subprocess.Popen(
+            [str(word) for word in (*command, *words)],
+            env={**clean_environment(), **AS_ROOT, "OMP_NUM_THREADS": "1"},
+            cwd=folder,
+            stdout=said,
+            stderr=said,
+        )
+
+
+def ranks_of(launcher: "subprocess.Popen[bytes]") -> list[int]:
+    """Its ranks: of the processes below it, those that run proxmesh."""
+    found, below = [], children(launcher.pid)
+    while below:
+        pid = below.pop()
+        with suppress(OSError):
+            below += children(pid)
+            if b"proxmesh" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+    return found
 
 
 def children(pid: int) -> list[int]:
