@@ -28,7 +28,7 @@ test-docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 test-documented: $(READY)  # apart from `make test`: longer, and seldom broken
-	$(BIN)/pytest -m documented --numprocesses 2 --dist loadgroup tests/documented
+	$(BIN)/pytest -m documented --numprocesses 2 --dist loadgroup
 
 soak: $(READY)  # an hour: kills, long runs, ten thousand hostile files per reader
 	$(BIN)/pytest -m soak --numprocesses 2

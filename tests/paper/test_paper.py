@@ -110,6 +110,7 @@ def test_the_issue_s_experiments_are_all_here() -> None:
     }
 
 
+@pytest.mark.documented
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_is_made_from_runs(name: str, tmp_path: Path) -> None:
     FIGURES[name].make(runs_of(name), tmp_path)

@@ -47,6 +47,7 @@ def _benchmark() -> Any:
 
 
 automatic = _benchmark()
+pytestmark = pytest.mark.documented  # the numbers of docs/theory.md, computed again
 
 
 def rows_after(heading: str, columns: int) -> dict[str, list[str]]:
