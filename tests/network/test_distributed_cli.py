@@ -11,6 +11,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from ranks import (
@@ -102,6 +103,23 @@ def test_another_config_on_one_rank_is_found_before_any_data_is_read(
         assert end.code == 2
         words = "another data.split than rank 0: `by-label`, not `contiguous`"
         assert words in end.err
+
+
+@pytest.mark.ranks
+def test_an_infinite_label_on_one_rank_is_told_by_that_rank(tmp_path: Path) -> None:
+    """Under mpiexec, which ends all ranks soon after the first has gone."""
+    data = tmp_path / "data"
+    data.mkdir()
+    for agent in range(3):
+        label = np.array([0.0, 1.0, np.inf if agent == 2 else 0.0, 1.0])
+        np.savez(data / f"agent-{agent}.npz", x=np.eye(4), y=label)
+    command = proxmesh("run", "--data-dir", data, "--agents", "3", "--steps", "5")
+    ended = Ranks("mpi", 3, command, tmp_path / "ranks").ended()
+    assert ended[2].code == 2
+    assert "agent-2.npz" in ended[2].err
+    assert "inf" in ended[2].err
+    for end in ended:
+        assert "Traceback" not in end.err
 
 
 @pytest.mark.ranks
