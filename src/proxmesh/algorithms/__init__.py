@@ -2,6 +2,7 @@
 
 from proxmesh.algorithms.centralized import ProxSGD, ProxSTORM
 from proxmesh.algorithms.deepstorm import DEEPSTORM
+from proxmesh.algorithms.dpga import DPGA
 from proxmesh.algorithms.dpsgd import DPSGD
 from proxmesh.algorithms.dsgt import DSGT
 from proxmesh.algorithms.hsm_admm import HSMADMM, HSMADMMState
@@ -13,6 +14,7 @@ from proxmesh.algorithms.sppdm import SPPDM
 __all__ = [
     "ALGORITHMS",
     "DEEPSTORM",
+    "DPGA",
     "DPSGD",
     "DSGT",
     "HSMADMM",

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias, final
 
 from proxmesh.algorithms.centralized import ProxSGD, ProxSTORM
 from proxmesh.algorithms.deepstorm import DEEPSTORM
+from proxmesh.algorithms.dpga import DPGA
 from proxmesh.algorithms.dpsgd import DPSGD
 from proxmesh.algorithms.dsgt import DSGT
 from proxmesh.algorithms.hsm_admm import HSMADMM
@@ -78,6 +79,10 @@ DASA_SPACE: SearchSpace = {
     "gamma": {"low": 0.2, "high": 10.0},
     "alpha": {"low": 0.05, "high": 1.0},
 }
+DPGA_SPACE: SearchSpace = {
+    "rho": {"low": 0.02, "high": 2.0},
+    "smoothness": {"low": 0.2, "high": 20.0},
+}
 RECURSIVE_SPACE: SearchSpace = {
     "alpha": {"low": 0.05, "high": 2.0},
     "period": {"choices": [8, 16, 32, 64]},
@@ -128,6 +133,9 @@ ALGORITHMS: Mapping[str, Method] = {  # one hue per family, gray for a server
     "prox-dasa-gt": Method(
         ProxDASA, {"tracking": True}, color="#bb9ddf", space=DASA_SPACE
     ),
+    "dlm": Method(DPGA, {"prox": False}, color="#9ecae1", space=DPGA_SPACE),
+    "dpga": Method(DPGA, color="#08519c", space=DPGA_SPACE),
+    "sdpga": Method(DPGA, {"growth": 1.0}, color="#4292c6", space=DPGA_SPACE),
     "prox-sgd": Method(ProxSGD, color="#8a8f98", space=POWER_SPACE, server=True),
     "prox-storm": Method(ProxSTORM, color="#222222", space=STORM_SPACE, server=True),
 }

@@ -1,0 +1,67 @@
+"""The relatives of HSM-ADMM: a literal version, golden values and a lasso for each."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import reference
+
+import proxmesh as pm
+
+Rows = list[reference.Vector]
+Reference = Callable[[pm.Graph, Rows, Any, Any], Iterator[Rows]]
+
+
+@dataclass(frozen=True)
+class Relative:
+    """What the common tests of methods take for one name."""
+
+    noisy: Any  # for the comparison with the literal version
+    literal: Reference
+    golden: Any
+    third: list[float]  # X^3 of RELATIVES.md, 13.7
+    reached: float  # distance of its limit to the solution 0.8
+    lasso: Any
+    near: float
+
+
+def w(graph: pm.Graph) -> reference.Weights:
+    return reference.metropolis(graph.n, list(graph.edges))
+
+
+RELATIVES: dict[str, Relative] = {
+    "dlm": Relative(
+        pm.DPGA(0.4, 3.0, prox=False),
+        lambda g, x, d, h: reference.dpga(
+            list(g.edges), x, d, h, rho=0.4, smoothness=3.0, l1=0.1
+        ),
+        pm.DPGA(1.0, 2.0, prox=False),
+        [0.841796875, 0.296875, 1.0458984375, 1.0234375],
+        1e-13,
+        pm.DPGA(1.0, 4.0, prox=False),
+        0.1,  # a subgradient of l1 never settles
+    ),
+    "dpga": Relative(
+        pm.DPGA(0.4, 3.0),
+        lambda g, x, d, h: reference.dpga(
+            list(g.edges), x, d, h, rho=0.4, smoothness=3.0
+        ),
+        pm.DPGA(1.0, 2.0),
+        [0.818359375, 0.03125, 1.0302734375, 1.037109375],
+        1e-13,
+        pm.DPGA(1.0, 4.0),
+        1e-8,
+    ),
+    "sdpga": Relative(
+        pm.DPGA(0.4, 3.0, growth=1.0),
+        lambda g, x, d, h: reference.dpga(
+            list(g.edges), x, d, h, rho=0.4, smoothness=3.0, growth=1.0
+        ),
+        pm.DPGA(1.0, 2.0, growth=1.0),
+        [0.7614025754, 0.0, 1.019070658, 1.024941532],
+        1e-13,
+        pm.DPGA(1.0, 4.0, growth=1.0),
+        1e-8,
+    ),
+}
+"""By command-line name."""
