@@ -63,5 +63,14 @@ RELATIVES: dict[str, Relative] = {
         pm.DPGA(1.0, 4.0, growth=1.0),
         1e-8,
     ),
+    "prox-ed": Relative(
+        pm.ProxED(pm.schedules.power(0.1, -0.5)),
+        lambda g, x, d, h: reference.prox_ed(w(g), x, d, h, alpha=0.1),
+        pm.ProxED(0.3),
+        [0.7628670654, 0.0, 1.4323641357, 1.3667861328],
+        1e-13,
+        pm.ProxED(0.1),
+        1e-8,
+    ),
 }
 """By command-line name."""

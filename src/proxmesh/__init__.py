@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from proxmesh.algorithms import HSMADMM as HSMADMM
     from proxmesh.algorithms import SPPDM as SPPDM
     from proxmesh.algorithms import ProxDASA as ProxDASA
+    from proxmesh.algorithms import ProxED as ProxED
     from proxmesh.algorithms import ProxGT as ProxGT
     from proxmesh.algorithms import ProxSGD as ProxSGD
     from proxmesh.algorithms import ProxSTORM as ProxSTORM

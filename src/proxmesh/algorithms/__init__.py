@@ -7,6 +7,7 @@ from proxmesh.algorithms.dpsgd import DPSGD
 from proxmesh.algorithms.dsgt import DSGT
 from proxmesh.algorithms.hsm_admm import HSMADMM, HSMADMMState
 from proxmesh.algorithms.prox_dasa import ProxDASA
+from proxmesh.algorithms.prox_ed import ProxED
 from proxmesh.algorithms.prox_gt import ProxGT
 from proxmesh.algorithms.registry import ALGORITHMS, Method
 from proxmesh.algorithms.sppdm import SPPDM
@@ -22,6 +23,7 @@ __all__ = [
     "HSMADMMState",
     "Method",
     "ProxDASA",
+    "ProxED",
     "ProxGT",
     "ProxSGD",
     "ProxSTORM",

@@ -24,6 +24,7 @@ from proxmesh.algorithms.dpsgd import DPSGD
 from proxmesh.algorithms.dsgt import DSGT
 from proxmesh.algorithms.hsm_admm import HSMADMM
 from proxmesh.algorithms.prox_dasa import ProxDASA
+from proxmesh.algorithms.prox_ed import ProxED
 from proxmesh.algorithms.prox_gt import ProxGT
 from proxmesh.algorithms.sppdm import SPPDM
 
@@ -136,6 +137,7 @@ ALGORITHMS: Mapping[str, Method] = {  # one hue per family, gray for a server
     "dlm": Method(DPGA, {"prox": False}, color="#9ecae1", space=DPGA_SPACE),
     "dpga": Method(DPGA, color="#08519c", space=DPGA_SPACE),
     "sdpga": Method(DPGA, {"growth": 1.0}, color="#4292c6", space=DPGA_SPACE),
+    "prox-ed": Method(ProxED, color="#006d2c", space=POWER_SPACE),
     "prox-sgd": Method(ProxSGD, color="#8a8f98", space=POWER_SPACE, server=True),
     "prox-storm": Method(ProxSTORM, color="#222222", space=STORM_SPACE, server=True),
 }
