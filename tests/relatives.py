@@ -72,5 +72,16 @@ RELATIVES: dict[str, Relative] = {
         pm.ProxED(0.1),
         1e-8,
     ),
+    "linearized-admm": Relative(
+        pm.LinearizedADMM(0.4, 0.9, 2.0),
+        lambda g, x, d, h: reference.linearized_admm(
+            list(g.edges), x, d, h, rho=0.4, c_eta=0.9, smoothness=2.0
+        ),
+        pm.LinearizedADMM(1.0, 2.0),
+        [0.794921875, 0.078125, 1.0458984375, 1.0234375],
+        1e-13,
+        pm.LinearizedADMM(1.0, 4.0),
+        1e-8,
+    ),
 }
 """By command-line name."""

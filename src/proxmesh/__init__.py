@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from proxmesh.algorithms import DSGT as DSGT
     from proxmesh.algorithms import HSMADMM as HSMADMM
     from proxmesh.algorithms import SPPDM as SPPDM
+    from proxmesh.algorithms import LinearizedADMM as LinearizedADMM
     from proxmesh.algorithms import ProxDASA as ProxDASA
     from proxmesh.algorithms import ProxED as ProxED
     from proxmesh.algorithms import ProxGT as ProxGT

@@ -6,6 +6,7 @@ from proxmesh.algorithms.dpga import DPGA
 from proxmesh.algorithms.dpsgd import DPSGD
 from proxmesh.algorithms.dsgt import DSGT
 from proxmesh.algorithms.hsm_admm import HSMADMM, HSMADMMState
+from proxmesh.algorithms.linearized_admm import LinearizedADMM
 from proxmesh.algorithms.prox_dasa import ProxDASA
 from proxmesh.algorithms.prox_ed import ProxED
 from proxmesh.algorithms.prox_gt import ProxGT
@@ -21,6 +22,7 @@ __all__ = [
     "HSMADMM",
     "SPPDM",
     "HSMADMMState",
+    "LinearizedADMM",
     "Method",
     "ProxDASA",
     "ProxED",

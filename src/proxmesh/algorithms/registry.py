@@ -23,6 +23,7 @@ from proxmesh.algorithms.dpga import DPGA
 from proxmesh.algorithms.dpsgd import DPSGD
 from proxmesh.algorithms.dsgt import DSGT
 from proxmesh.algorithms.hsm_admm import HSMADMM
+from proxmesh.algorithms.linearized_admm import LinearizedADMM
 from proxmesh.algorithms.prox_dasa import ProxDASA
 from proxmesh.algorithms.prox_ed import ProxED
 from proxmesh.algorithms.prox_gt import ProxGT
@@ -138,6 +139,15 @@ ALGORITHMS: Mapping[str, Method] = {  # one hue per family, gray for a server
     "dpga": Method(DPGA, color="#08519c", space=DPGA_SPACE),
     "sdpga": Method(DPGA, {"growth": 1.0}, color="#4292c6", space=DPGA_SPACE),
     "prox-ed": Method(ProxED, color="#006d2c", space=POWER_SPACE),
+    "linearized-admm": Method(
+        LinearizedADMM,
+        color="#fb9a99",
+        space={
+            "rho": {"low": 0.02, "high": 2.0},
+            "c_eta": {"low": 1.2, "high": 4.0, "times": "rho"},
+            "smoothness": {"low": 0.0, "high": 5.0, "log": False},
+        },
+    ),
     "prox-sgd": Method(ProxSGD, color="#8a8f98", space=POWER_SPACE, server=True),
     "prox-storm": Method(ProxSTORM, color="#222222", space=STORM_SPACE, server=True),
 }
