@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import reference
+import torch
 
 import proxmesh as pm
+from proxmesh import compressors
 
 Rows = list[reference.Vector]
 Reference = Callable[[pm.Graph, Rows, Any, Any], Iterator[Rows]]
@@ -27,6 +29,14 @@ class Relative:
 
 def w(graph: pm.Graph) -> reference.Weights:
     return reference.metropolis(graph.n, list(graph.edges))
+
+
+def pow2(u: reference.Vector, k: int) -> reference.Vector:
+    """Q(u) = sign(u) 2^floor(log2 |u|), by way of torch's own `frexp`."""
+    del k
+    mantissa, exponent = torch.frexp(torch.from_numpy(u))
+    found: reference.Vector = torch.ldexp(mantissa.sign(), exponent - 1).numpy()
+    return found
 
 
 RELATIVES: dict[str, Relative] = {
@@ -81,6 +91,17 @@ RELATIVES: dict[str, Relative] = {
         [0.794921875, 0.078125, 1.0458984375, 1.0234375],
         1e-13,
         pm.LinearizedADMM(1.0, 4.0),
+        1e-8,
+    ),
+    "cdprox-sgt": Relative(
+        pm.CDProxSGT(0.05, 0.6, 0.5, compressors.Pow2()),
+        lambda g, x, d, h: reference.cdprox_sgt(
+            w(g), x, d, h, alpha=0.05, gain_x=0.6, gain_y=0.5, compress=pow2
+        ),
+        pm.CDProxSGT(0.1, 0.5, 0.5, compressors.Pow2()),
+        [0.4832890625, -0.7544921875, 0.9675703125, 0.7468359375],
+        1e-12,
+        pm.CDProxSGT(0.1, 0.5, 0.5, compressors.Bits(4)),
         1e-8,
     ),
 }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from proxmesh import compressors as compressors
     from proxmesh import graphs as graphs
     from proxmesh import optim as optim
     from proxmesh import schedules as schedules
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from proxmesh.algorithms import DSGT as DSGT
     from proxmesh.algorithms import HSMADMM as HSMADMM
     from proxmesh.algorithms import SPPDM as SPPDM
+    from proxmesh.algorithms import CDProxSGT as CDProxSGT
     from proxmesh.algorithms import LinearizedADMM as LinearizedADMM
     from proxmesh.algorithms import ProxDASA as ProxDASA
     from proxmesh.algorithms import ProxED as ProxED

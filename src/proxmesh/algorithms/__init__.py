@@ -1,5 +1,6 @@
 """The methods, one file each; a step reads like its equations."""
 
+from proxmesh.algorithms.cdprox_sgt import CDProxSGT
 from proxmesh.algorithms.centralized import ProxSGD, ProxSTORM
 from proxmesh.algorithms.deepstorm import DEEPSTORM
 from proxmesh.algorithms.dpga import DPGA
@@ -21,6 +22,7 @@ __all__ = [
     "DSGT",
     "HSMADMM",
     "SPPDM",
+    "CDProxSGT",
     "HSMADMMState",
     "LinearizedADMM",
     "Method",

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, final
 
+from proxmesh.algorithms.cdprox_sgt import CDProxSGT
 from proxmesh.algorithms.centralized import ProxSGD, ProxSTORM
 from proxmesh.algorithms.deepstorm import DEEPSTORM
 from proxmesh.algorithms.dpga import DPGA
@@ -146,6 +147,15 @@ ALGORITHMS: Mapping[str, Method] = {  # one hue per family, gray for a server
             "rho": {"low": 0.02, "high": 2.0},
             "c_eta": {"low": 1.2, "high": 4.0, "times": "rho"},
             "smoothness": {"low": 0.0, "high": 5.0, "log": False},
+        },
+    ),
+    "cdprox-sgt": Method(
+        CDProxSGT,
+        color="#ffbf00",
+        space={
+            "alpha": {"low": 0.02, "high": 2.0},
+            "gain_x": {"low": 0.05, "high": 1.0},
+            "gain_y": {"low": 0.05, "high": 1.0},
         },
     ),
     "prox-sgd": Method(ProxSGD, color="#8a8f98", space=POWER_SPACE, server=True),
