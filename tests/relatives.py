@@ -104,5 +104,14 @@ RELATIVES: dict[str, Relative] = {
         pm.CDProxSGT(0.1, 0.5, 0.5, compressors.Bits(4)),
         1e-8,
     ),
+    "sm-admm": Relative(
+        pm.SMADMM(0.4, 3.0, 2.5),
+        lambda _, x, d, h: reference.sm_admm(x, d, h, c_rho=0.4, c_eta=3.0, c_a=2.5),
+        pm.SMADMM(1.0, 2.0),
+        [0.7901840264] * 4,
+        1e-13,
+        pm.SMADMM(1.0, 4.0),
+        1e-8,
+    ),
 }
 """By command-line name."""

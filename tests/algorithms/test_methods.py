@@ -178,7 +178,7 @@ GOLDEN |= {n: (r.golden, r.third, r.reached) for n, r in RELATIVES.items()}
 STEPS = {"prox-dasa": 20_000, **dict.fromkeys(RELATIVES, 700)}
 """Where 6,000 are too few, since a weight vanishes, or more than it takes."""
 
-CENTRALIZED = {"prox-sgd", "prox-storm"}
+CENTRALIZED = {"prox-sgd", "prox-storm", "sm-admm"}
 
 
 def w(graph: pm.Graph) -> reference.Weights:

@@ -12,6 +12,7 @@ from proxmesh.algorithms.prox_dasa import ProxDASA
 from proxmesh.algorithms.prox_ed import ProxED
 from proxmesh.algorithms.prox_gt import ProxGT
 from proxmesh.algorithms.registry import ALGORITHMS, Method
+from proxmesh.algorithms.sm_admm import SMADMM
 from proxmesh.algorithms.sppdm import SPPDM
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "DPSGD",
     "DSGT",
     "HSMADMM",
+    "SMADMM",
     "SPPDM",
     "CDProxSGT",
     "HSMADMMState",

@@ -28,6 +28,7 @@ from proxmesh.algorithms.linearized_admm import LinearizedADMM
 from proxmesh.algorithms.prox_dasa import ProxDASA
 from proxmesh.algorithms.prox_ed import ProxED
 from proxmesh.algorithms.prox_gt import ProxGT
+from proxmesh.algorithms.sm_admm import SMADMM
 from proxmesh.algorithms.sppdm import SPPDM
 
 __all__ = ["ALGORITHMS", "Method"]
@@ -160,5 +161,6 @@ ALGORITHMS: Mapping[str, Method] = {  # one hue per family, gray for a server
     ),
     "prox-sgd": Method(ProxSGD, color="#8a8f98", space=POWER_SPACE, server=True),
     "prox-storm": Method(ProxSTORM, color="#222222", space=STORM_SPACE, server=True),
+    "sm-admm": Method(SMADMM, color="#5b5b5b", space=ADMM_SPACE, server=True),
 }
 """Every method by its command-line name."""
