@@ -113,5 +113,16 @@ RELATIVES: dict[str, Relative] = {
         pm.SMADMM(1.0, 4.0),
         1e-8,
     ),
+    "depositum": Relative(
+        pm.DEPOSITUM(0.05, 0.6, 3),
+        lambda g, x, d, h: reference.depositum(
+            w(g), x, d, h, alpha=0.05, momentum=0.6, period=3
+        ),
+        pm.DEPOSITUM(0.1, 0.5, 1),
+        [0.2122600403, -0.3996253281, 0.5741463547, 0.4622590942],
+        1e-13,
+        pm.DEPOSITUM(0.1, 0.5),
+        1e-8,
+    ),
 }
 """By command-line name."""

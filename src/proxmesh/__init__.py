@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from proxmesh import schedules as schedules
     from proxmesh import theory as theory
     from proxmesh.algorithms import DEEPSTORM as DEEPSTORM
+    from proxmesh.algorithms import DEPOSITUM as DEPOSITUM
     from proxmesh.algorithms import DPGA as DPGA
     from proxmesh.algorithms import DPSGD as DPSGD
     from proxmesh.algorithms import DSGT as DSGT

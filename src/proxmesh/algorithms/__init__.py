@@ -3,6 +3,7 @@
 from proxmesh.algorithms.cdprox_sgt import CDProxSGT
 from proxmesh.algorithms.centralized import ProxSGD, ProxSTORM
 from proxmesh.algorithms.deepstorm import DEEPSTORM
+from proxmesh.algorithms.depositum import DEPOSITUM
 from proxmesh.algorithms.dpga import DPGA
 from proxmesh.algorithms.dpsgd import DPSGD
 from proxmesh.algorithms.dsgt import DSGT
@@ -18,6 +19,7 @@ from proxmesh.algorithms.sppdm import SPPDM
 __all__ = [
     "ALGORITHMS",
     "DEEPSTORM",
+    "DEPOSITUM",
     "DPGA",
     "DPSGD",
     "DSGT",

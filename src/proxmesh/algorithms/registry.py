@@ -20,6 +20,7 @@ from typing import Any, TypeAlias, final
 from proxmesh.algorithms.cdprox_sgt import CDProxSGT
 from proxmesh.algorithms.centralized import ProxSGD, ProxSTORM
 from proxmesh.algorithms.deepstorm import DEEPSTORM
+from proxmesh.algorithms.depositum import DEPOSITUM
 from proxmesh.algorithms.dpga import DPGA
 from proxmesh.algorithms.dpsgd import DPSGD
 from proxmesh.algorithms.dsgt import DSGT
@@ -157,6 +158,14 @@ ALGORITHMS: Mapping[str, Method] = {  # one hue per family, gray for a server
             "alpha": {"low": 0.02, "high": 2.0},
             "gain_x": {"low": 0.05, "high": 1.0},
             "gain_y": {"low": 0.05, "high": 1.0},
+        },
+    ),
+    "depositum": Method(
+        DEPOSITUM,
+        color="#b15928",
+        space={
+            "alpha": {"low": 0.02, "high": 3.0},
+            "momentum": {"low": 0.0, "high": 0.95, "log": False},
         },
     ),
     "prox-sgd": Method(ProxSGD, color="#8a8f98", space=POWER_SPACE, server=True),
