@@ -124,5 +124,14 @@ RELATIVES: dict[str, Relative] = {
         pm.DEPOSITUM(0.1, 0.5),
         1e-8,
     ),
+    "pg-extra": Relative(
+        pm.PGEXTRA(0.08),
+        lambda g, x, d, h: reference.pg_extra(w(g), x, d, h, alpha=0.08),
+        pm.PGEXTRA(0.3),
+        [0.821125, 0.0, 1.2809375, 1.3040625],
+        1e-13,
+        pm.PGEXTRA(0.1),
+        1e-8,
+    ),
 }
 """By command-line name."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from proxmesh.algorithms import DPSGD as DPSGD
     from proxmesh.algorithms import DSGT as DSGT
     from proxmesh.algorithms import HSMADMM as HSMADMM
+    from proxmesh.algorithms import PGEXTRA as PGEXTRA
     from proxmesh.algorithms import SMADMM as SMADMM
     from proxmesh.algorithms import SPPDM as SPPDM
     from proxmesh.algorithms import CDProxSGT as CDProxSGT

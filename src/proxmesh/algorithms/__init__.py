@@ -9,6 +9,7 @@ from proxmesh.algorithms.dpsgd import DPSGD
 from proxmesh.algorithms.dsgt import DSGT
 from proxmesh.algorithms.hsm_admm import HSMADMM, HSMADMMState
 from proxmesh.algorithms.linearized_admm import LinearizedADMM
+from proxmesh.algorithms.pg_extra import PGEXTRA
 from proxmesh.algorithms.prox_dasa import ProxDASA
 from proxmesh.algorithms.prox_ed import ProxED
 from proxmesh.algorithms.prox_gt import ProxGT
@@ -24,6 +25,7 @@ __all__ = [
     "DPSGD",
     "DSGT",
     "HSMADMM",
+    "PGEXTRA",
     "SMADMM",
     "SPPDM",
     "CDProxSGT",

@@ -26,6 +26,7 @@ from proxmesh.algorithms.dpsgd import DPSGD
 from proxmesh.algorithms.dsgt import DSGT
 from proxmesh.algorithms.hsm_admm import HSMADMM
 from proxmesh.algorithms.linearized_admm import LinearizedADMM
+from proxmesh.algorithms.pg_extra import PGEXTRA
 from proxmesh.algorithms.prox_dasa import ProxDASA
 from proxmesh.algorithms.prox_ed import ProxED
 from proxmesh.algorithms.prox_gt import ProxGT
@@ -168,6 +169,7 @@ ALGORITHMS: Mapping[str, Method] = {  # one hue per family, gray for a server
             "momentum": {"low": 0.0, "high": 0.95, "log": False},
         },
     ),
+    "pg-extra": Method(PGEXTRA, color="#66c2a4", space=POWER_SPACE),
     "prox-sgd": Method(ProxSGD, color="#8a8f98", space=POWER_SPACE, server=True),
     "prox-storm": Method(ProxSTORM, color="#222222", space=STORM_SPACE, server=True),
     "sm-admm": Method(SMADMM, color="#5b5b5b", space=ADMM_SPACE, server=True),
