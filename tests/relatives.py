@@ -133,5 +133,27 @@ RELATIVES: dict[str, Relative] = {
         pm.PGEXTRA(0.1),
         1e-8,
     ),
+    "perturbed-admm": Relative(
+        pm.PerturbedADMM(0.4, 0.7, 6.0),
+        lambda g, x, d, h: reference.perturbed_admm(
+            list(g.edges), x, d, h, rho=0.4, beta=0.7, smoothness=6.0, decay=True
+        ),
+        pm.PerturbedADMM(1.0, 0.1, 2.0),
+        [0.8427302751, 0.2402513818, 0.9815330038, 0.9973123937],
+        1e-3,  # like 1/k
+        pm.PerturbedADMM(1.0, 0.1, 4.0),
+        1e-3,
+    ),
+    "perturbed-admm, constant": Relative(
+        pm.PerturbedADMM(0.4, 0.7, 6.0, decay=False),
+        lambda g, x, d, h: reference.perturbed_admm(
+            list(g.edges), x, d, h, rho=0.4, beta=0.7, smoothness=6.0, decay=False
+        ),
+        pm.PerturbedADMM(1.0, 0.1, 2.0, decay=False),
+        [0.8535914723, 0.1938679847, 1.0085778061, 1.0192697704],
+        0.256,  # biased by design
+        pm.PerturbedADMM(1.0, 1e-3, 4.0, decay=False),
+        1e-2,
+    ),
 }
 """By command-line name."""

@@ -9,6 +9,7 @@ from proxmesh.algorithms.dpsgd import DPSGD
 from proxmesh.algorithms.dsgt import DSGT
 from proxmesh.algorithms.hsm_admm import HSMADMM, HSMADMMState
 from proxmesh.algorithms.linearized_admm import LinearizedADMM
+from proxmesh.algorithms.perturbed_admm import PerturbedADMM
 from proxmesh.algorithms.pg_extra import PGEXTRA
 from proxmesh.algorithms.prox_dasa import ProxDASA
 from proxmesh.algorithms.prox_ed import ProxED
@@ -32,6 +33,7 @@ __all__ = [
     "HSMADMMState",
     "LinearizedADMM",
     "Method",
+    "PerturbedADMM",
     "ProxDASA",
     "ProxED",
     "ProxGT",

@@ -26,6 +26,7 @@ from proxmesh.algorithms.dpsgd import DPSGD
 from proxmesh.algorithms.dsgt import DSGT
 from proxmesh.algorithms.hsm_admm import HSMADMM
 from proxmesh.algorithms.linearized_admm import LinearizedADMM
+from proxmesh.algorithms.perturbed_admm import PerturbedADMM
 from proxmesh.algorithms.pg_extra import PGEXTRA
 from proxmesh.algorithms.prox_dasa import ProxDASA
 from proxmesh.algorithms.prox_ed import ProxED
@@ -170,6 +171,15 @@ ALGORITHMS: Mapping[str, Method] = {  # one hue per family, gray for a server
         },
     ),
     "pg-extra": Method(PGEXTRA, color="#66c2a4", space=POWER_SPACE),
+    "perturbed-admm": Method(
+        PerturbedADMM,
+        color="#6a3d9a",
+        space={
+            "rho": {"low": 0.02, "high": 0.45},
+            "beta": {"low": 0.02, "high": 2.0},
+            "smoothness": {"low": 0.2, "high": 20.0},
+        },
+    ),
     "prox-sgd": Method(ProxSGD, color="#8a8f98", space=POWER_SPACE, server=True),
     "prox-storm": Method(ProxSTORM, color="#222222", space=STORM_SPACE, server=True),
     "sm-admm": Method(SMADMM, color="#5b5b5b", space=ADMM_SPACE, server=True),
