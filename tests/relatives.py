@@ -155,5 +155,16 @@ RELATIVES: dict[str, Relative] = {
         pm.PerturbedADMM(1.0, 1e-3, 4.0, decay=False),
         1e-2,
     ),
+    "penalty-admm": Relative(
+        pm.PenaltyADMM(2.0, 0.8, 3.0),
+        lambda g, x, d, h: reference.penalty_admm(
+            list(g.edges), x, d, h, tau=2.0, rho=0.8, smoothness=3.0
+        ),
+        pm.PenaltyADMM(4.0, 1.0, 2.0),
+        [0.4315102041, 0.1467055394, 0.8293221574, 0.9032653061],
+        0.531,  # biased by design
+        pm.PenaltyADMM(100.0, 1.0, 4.0),
+        2e-2,
+    ),
 }
 """By command-line name."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from proxmesh.algorithms import SPPDM as SPPDM
     from proxmesh.algorithms import CDProxSGT as CDProxSGT
     from proxmesh.algorithms import LinearizedADMM as LinearizedADMM
+    from proxmesh.algorithms import PenaltyADMM as PenaltyADMM
     from proxmesh.algorithms import PerturbedADMM as PerturbedADMM
     from proxmesh.algorithms import ProxDASA as ProxDASA
     from proxmesh.algorithms import ProxED as ProxED

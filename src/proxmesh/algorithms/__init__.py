@@ -9,6 +9,7 @@ from proxmesh.algorithms.dpsgd import DPSGD
 from proxmesh.algorithms.dsgt import DSGT
 from proxmesh.algorithms.hsm_admm import HSMADMM, HSMADMMState
 from proxmesh.algorithms.linearized_admm import LinearizedADMM
+from proxmesh.algorithms.penalty_admm import PenaltyADMM
 from proxmesh.algorithms.perturbed_admm import PerturbedADMM
 from proxmesh.algorithms.pg_extra import PGEXTRA
 from proxmesh.algorithms.prox_dasa import ProxDASA
@@ -33,6 +34,7 @@ __all__ = [
     "HSMADMMState",
     "LinearizedADMM",
     "Method",
+    "PenaltyADMM",
     "PerturbedADMM",
     "ProxDASA",
     "ProxED",

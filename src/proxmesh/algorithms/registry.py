@@ -26,6 +26,7 @@ from proxmesh.algorithms.dpsgd import DPSGD
 from proxmesh.algorithms.dsgt import DSGT
 from proxmesh.algorithms.hsm_admm import HSMADMM
 from proxmesh.algorithms.linearized_admm import LinearizedADMM
+from proxmesh.algorithms.penalty_admm import PenaltyADMM
 from proxmesh.algorithms.perturbed_admm import PerturbedADMM
 from proxmesh.algorithms.pg_extra import PGEXTRA
 from proxmesh.algorithms.prox_dasa import ProxDASA
@@ -177,6 +178,15 @@ ALGORITHMS: Mapping[str, Method] = {  # one hue per family, gray for a server
         space={
             "rho": {"low": 0.02, "high": 0.45},
             "beta": {"low": 0.02, "high": 2.0},
+            "smoothness": {"low": 0.2, "high": 20.0},
+        },
+    ),
+    "penalty-admm": Method(
+        PenaltyADMM,
+        color="#cab2d6",
+        space={
+            "tau": {"low": 0.5, "high": 100.0},
+            "rho": {"low": 0.1, "high": 10.0},
             "smoothness": {"low": 0.2, "high": 20.0},
         },
     ),
