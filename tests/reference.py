@@ -301,3 +301,261 @@ def prox_storm(
         stale = mean([gradient(i, x, k + 1, 0) for i in range(n)])
         x, v, k = new, fresh + (1 - b) * (v - stale), k + 1
         yield [x] * n
+
+
+# -- relatives: RELATIVES.md, section 13 ----------------------------------------------
+
+
+def around(n: int, edges: list[tuple[int, int]]) -> list[list[int]]:
+    """The neighbors of every agent."""
+    return [[j for e in edges if i in e for j in e if j != i] for i in range(n)]
+
+
+def pulled(x: list[Vector], neighbors: list[list[int]]) -> list[Vector]:
+    """Row i: sum over neighbors of x_i - x_j."""
+    zero = np.zeros_like(x[0])
+    return [
+        sum((x[i] - x[j] for j in neighbors[i]), zero.copy()) for i in range(len(x))
+    ]
+
+
+def dpga(
+    edges: list[tuple[int, int]],
+    x0: list[Vector],
+    gradient: Noisy,
+    prox: Prox,
+    *,
+    rho: float,
+    smoothness: float,
+    growth: float = 0.0,
+    l1: float | None = None,
+) -> Iterator[list[Vector]]:
+    """Section 13.1; with `l1`, DLM: its subgradient in place of the prox."""
+    n, x, k = len(x0), list(x0), 0
+    neighbors = around(n, edges)
+    p = [np.zeros_like(row) for row in x0]
+    lx = pulled(x, neighbors)
+    while True:
+        new = []
+        for i in range(n):
+            eta = smoothness + 2 * rho * len(neighbors[i]) + growth * k**0.5
+            g = gradient(i, x[i], k + 1, 0)
+            if l1 is not None:
+                g = g + l1 * np.sign(x[i])
+            moved = x[i] - (g - p[i] + rho * lx[i]) / eta
+            new.append(prox(moved, 1 / eta) if l1 is None else moved)
+        x, k = new, k + 1
+        lx = pulled(x, neighbors)
+        p = [p[i] - rho * lx[i] for i in range(n)]
+        yield x
+
+
+def prox_ed(
+    weights: Weights, x0: list[Vector], gradient: Noisy, prox: Prox, *, alpha: float
+) -> Iterator[list[Vector]]:
+    """Section 13.6 (a) with alpha / sqrt(k + 1), k = 0, 1, ..."""
+    n, x, k = len(x0), x0, 0
+    c = [np.zeros_like(row) for row in x0]
+    while True:
+        step = alpha / (k + 1) ** 0.5
+        phi = [x[i] - step * (gradient(i, x[i], k + 1, 0) + c[i]) for i in range(n)]
+        mixed = mix(weights, phi)
+        z = [(phi[i] + mixed[i]) / 2 for i in range(n)]
+        c = [c[i] + (phi[i] - z[i]) / step for i in range(n)]
+        x, k = [prox(z[i], step) for i in range(n)], k + 1
+        yield x
+
+
+def linearized_admm(
+    edges: list[tuple[int, int]],
+    x0: list[Vector],
+    gradient: Noisy,
+    prox: Prox,
+    *,
+    rho: float,
+    c_eta: float,
+    smoothness: float,
+) -> Iterator[list[Vector]]:
+    """Section 13.2."""
+    n, x, k = len(x0), list(x0), 0
+    neighbors = around(n, edges)
+    p, b = ([np.zeros_like(row) for row in x0] for _ in range(2))
+    while True:
+        k += 1
+        lx, new = pulled(x, neighbors), []
+        y = [prox(x[i] - b[i] / rho, 1 / rho) for i in range(n)]
+        for i in range(n):
+            eta = c_eta * (len(neighbors[i]) + 1) + smoothness
+            direction = gradient(i, x[i], k, 0) - p[i] - b[i]
+            direction = direction + rho * (lx[i] + x[i] - y[i])
+            new.append(x[i] - direction / eta)
+        x, lx = new, pulled(new, neighbors)
+        b = [b[i] - rho * (x[i] - y[i]) for i in range(n)]
+        p = [p[i] - rho * lx[i] for i in range(n)]
+        yield x
+
+
+def cdprox_sgt(
+    weights: Weights,
+    x0: list[Vector],
+    gradient: Noisy,
+    prox: Prox,
+    *,
+    alpha: float,
+    gain_x: float,
+    gain_y: float,
+    compress: Callable[[Vector, int], Vector],
+) -> Iterator[list[Vector]]:
+    """Section 13.6 (c); every agent keeps what its neighbors know of it."""
+    n, x, k = len(x0), list(x0), 0
+    y, g_old, x_hat, y_hat = ([np.zeros_like(row) for row in x0] for _ in range(4))
+    while True:
+        k += 1
+        g = [gradient(i, x[i], k, 0) for i in range(n)]
+        y = [y[i] + g[i] - g_old[i] for i in range(n)]
+        y_hat = [y_hat[i] + compress(y[i] - y_hat[i], k) for i in range(n)]
+        mixed = mix(weights, y_hat)
+        y = [y[i] + gain_y * (mixed[i] - y_hat[i]) for i in range(n)]
+        x = [prox(x[i] - alpha * y[i], alpha) for i in range(n)]
+        x_hat = [x_hat[i] + compress(x[i] - x_hat[i], k) for i in range(n)]
+        mixed = mix(weights, x_hat)
+        x = [x[i] + gain_x * (mixed[i] - x_hat[i]) for i in range(n)]
+        g_old = g
+        yield x
+
+
+def sm_admm(
+    x0: list[Vector],
+    gradient: Noisy,
+    prox: Prox,
+    *,
+    c_rho: float,
+    c_eta: float,
+    c_a: float,
+) -> Iterator[list[Vector]]:
+    """Section 13.5: one model, the agents' gradients averaged, k from 1."""
+    n, x, k = len(x0), mean(x0), 0
+    v = mean([gradient(i, x, 0, 0) for i in range(n)])
+    b = np.zeros_like(x)
+    while True:
+        k += 1
+        rho, eta = c_rho * k ** (1 / 3), c_eta * k ** (1 / 3)
+        a = min(1.0, c_a * (k + 1) ** (-2 / 3))
+        y = prox(x - b / rho, 1 / rho)
+        new = x - (v - b + rho * (x - y)) / eta
+        fresh = mean([gradient(i, new, k, 0) for i in range(n)])
+        stale = mean([gradient(i, x, k, 0) for i in range(n)])
+        x, v = new, fresh + (1 - a) * (v - stale)
+        b = b - rho * (x - y)
+        yield [x] * n
+
+
+def depositum(
+    weights: Weights,
+    x0: list[Vector],
+    gradient: Noisy,
+    prox: Prox,
+    *,
+    alpha: float,
+    momentum: float,
+    period: int,
+) -> Iterator[list[Vector]]:
+    """Section 13.6 (b), t = 0, 1, ..."""
+    n, x, t = len(x0), list(x0), 0
+    g = [gradient(i, x[i], 0, 0) for i in range(n)]
+    y, m = list(g), [np.zeros_like(row) for row in x0]
+    while True:
+        rounds = 1 if (t + 1) % period == 0 else 0
+        m = [momentum * m[i] + (1 - momentum) * y[i] for i in range(n)]
+        z = [prox(x[i] - alpha * m[i], alpha) for i in range(n)]
+        x = mix(weights, z, rounds)
+        new = [gradient(i, x[i], t + 1, 0) for i in range(n)]
+        y = mix(weights, [y[i] + new[i] - g[i] for i in range(n)], rounds)
+        g, t = new, t + 1
+        yield x
+
+
+def pg_extra(
+    weights: Weights, x0: list[Vector], gradient: Noisy, prox: Prox, *, alpha: float
+) -> Iterator[list[Vector]]:
+    """Section 13.1, the published recursion over two iterates and two gradients."""
+    n, old = len(x0), list(x0)
+    g_old = [gradient(i, old[i], 1, 0) for i in range(n)]
+    mixed_old = mix(weights, old)
+    half = [mixed_old[i] - alpha * g_old[i] for i in range(n)]
+    x, k = [prox(half[i], alpha) for i in range(n)], 1
+    yield x
+    while True:
+        k += 1
+        g, mixed = [gradient(i, x[i], k, 0) for i in range(n)], mix(weights, x)
+        half = [
+            mixed[i] + half[i] - (old[i] + mixed_old[i]) / 2 - alpha * (g[i] - g_old[i])
+            for i in range(n)
+        ]
+        old, mixed_old, g_old = x, mixed, g
+        x = [prox(half[i], alpha) for i in range(n)]
+        yield x
+
+
+def perturbed_admm(
+    edges: list[tuple[int, int]],
+    x0: list[Vector],
+    gradient: Noisy,
+    prox: Prox,
+    *,
+    rho: float,
+    beta: float,
+    smoothness: float,
+    decay: bool,
+) -> Iterator[list[Vector]]:
+    """Section 13.4, edge by edge: a multiplier for each direction of each edge."""
+    n, x, k = len(x0), list(x0), 0
+    neighbors = around(n, edges)
+    y, b = list(x0), [np.zeros_like(row) for row in x0]
+    edge = {(i, j): np.zeros_like(x0[0]) for i in range(n) for j in neighbors[i]}
+    while True:
+        k += 1
+        kappa = 1 - rho * (beta / k if decay else beta)
+        new = []
+        for i in range(n):
+            eta = 1.5 * rho * (len(neighbors[i]) + 1) + smoothness / 2
+            direction = gradient(i, x[i], k, 0) - kappa * b[i] + rho * (x[i] - y[i])
+            for j in neighbors[i]:
+                direction = direction - kappa * edge[i, j] + rho * (x[i] - x[j])
+            new.append(x[i] - direction / eta)
+        x = new
+        y = [prox(x[i] - kappa * b[i] / rho, 1 / rho) for i in range(n)]
+        edge = {
+            (i, j): kappa * price - rho * (x[i] - x[j])
+            for (i, j), price in edge.items()
+        }
+        b = [kappa * b[i] - rho * (x[i] - y[i]) for i in range(n)]
+        yield x
+
+
+def penalty_admm(
+    edges: list[tuple[int, int]],
+    x0: list[Vector],
+    gradient: Noisy,
+    prox: Prox,
+    *,
+    tau: float,
+    rho: float,
+    smoothness: float,
+) -> Iterator[list[Vector]]:
+    """Section 13.3."""
+    n, x, k = len(x0), list(x0), 0
+    neighbors = around(n, edges)
+    b = [np.zeros_like(row) for row in x0]
+    while True:
+        k += 1
+        y = [prox(x[i] - b[i] / rho, 1 / rho) for i in range(n)]
+        lx, new = pulled(x, neighbors), []
+        for i in range(n):
+            eta = smoothness + tau * len(neighbors[i]) + rho
+            direction = gradient(i, x[i], k, 0) + tau * lx[i]
+            direction = direction - b[i] + rho * (x[i] - y[i])
+            new.append(x[i] - direction / eta)
+        x = new
+        b = [b[i] - rho * (x[i] - y[i]) for i in range(n)]
+        yield x

@@ -318,7 +318,7 @@ def traffic(folder: Path) -> None:
     for name in ALGORITHMS:
         world: Any = pm.connect(graph, dtype=torch.float64, timeout=20)
         local, algorithm = problem().local(world.agents), method(name)
-        server = name in {"prox-sgd", "prox-storm"}  # references that say so
+        server = ALGORITHMS[name].server  # references that say so
         state = algorithm.init(local.x0(), local, world)
         reduced: list[int] = []
         transport = world.watch.transport

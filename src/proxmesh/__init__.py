@@ -13,16 +13,26 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from proxmesh import compressors as compressors
     from proxmesh import graphs as graphs
     from proxmesh import optim as optim
     from proxmesh import schedules as schedules
     from proxmesh import theory as theory
     from proxmesh.algorithms import DEEPSTORM as DEEPSTORM
+    from proxmesh.algorithms import DEPOSITUM as DEPOSITUM
+    from proxmesh.algorithms import DPGA as DPGA
     from proxmesh.algorithms import DPSGD as DPSGD
     from proxmesh.algorithms import DSGT as DSGT
     from proxmesh.algorithms import HSMADMM as HSMADMM
+    from proxmesh.algorithms import PGEXTRA as PGEXTRA
+    from proxmesh.algorithms import SMADMM as SMADMM
     from proxmesh.algorithms import SPPDM as SPPDM
+    from proxmesh.algorithms import CDProxSGT as CDProxSGT
+    from proxmesh.algorithms import LinearizedADMM as LinearizedADMM
+    from proxmesh.algorithms import PenaltyADMM as PenaltyADMM
+    from proxmesh.algorithms import PerturbedADMM as PerturbedADMM
     from proxmesh.algorithms import ProxDASA as ProxDASA
+    from proxmesh.algorithms import ProxED as ProxED
     from proxmesh.algorithms import ProxGT as ProxGT
     from proxmesh.algorithms import ProxSGD as ProxSGD
     from proxmesh.algorithms import ProxSTORM as ProxSTORM

@@ -215,7 +215,7 @@ def test_leaving_a_pool_stops_what_runs(tmp_path: Path) -> None:
 )
 def test_a_budget_of_gradients_is_used_and_not_exceeded(algorithm: Any) -> None:
     steps = steps_within(10_000, algorithm, 64, 1000.0)
-    costs = Costs(algorithm, 64, 1000.0, vector_bytes=0)
+    costs = Costs(algorithm, 64, 1000.0)
     for k in range(steps + 1):
         costs.add(k)
     assert costs.gradients <= 10_000

@@ -17,13 +17,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, final
 
+from proxmesh.algorithms.cdprox_sgt import CDProxSGT
 from proxmesh.algorithms.centralized import ProxSGD, ProxSTORM
 from proxmesh.algorithms.deepstorm import DEEPSTORM
+from proxmesh.algorithms.depositum import DEPOSITUM
+from proxmesh.algorithms.dpga import DPGA
 from proxmesh.algorithms.dpsgd import DPSGD
 from proxmesh.algorithms.dsgt import DSGT
 from proxmesh.algorithms.hsm_admm import HSMADMM
+from proxmesh.algorithms.linearized_admm import LinearizedADMM
+from proxmesh.algorithms.penalty_admm import PenaltyADMM
+from proxmesh.algorithms.perturbed_admm import PerturbedADMM
+from proxmesh.algorithms.pg_extra import PGEXTRA
 from proxmesh.algorithms.prox_dasa import ProxDASA
+from proxmesh.algorithms.prox_ed import ProxED
 from proxmesh.algorithms.prox_gt import ProxGT
+from proxmesh.algorithms.sm_admm import SMADMM
 from proxmesh.algorithms.sppdm import SPPDM
 
 __all__ = ["ALGORITHMS", "Method"]
@@ -78,6 +87,10 @@ DASA_SPACE: SearchSpace = {
     "gamma": {"low": 0.2, "high": 10.0},
     "alpha": {"low": 0.05, "high": 1.0},
 }
+DPGA_SPACE: SearchSpace = {
+    "rho": {"low": 0.02, "high": 2.0},
+    "smoothness": {"low": 0.2, "high": 20.0},
+}
 RECURSIVE_SPACE: SearchSpace = {
     "alpha": {"low": 0.05, "high": 2.0},
     "period": {"choices": [8, 16, 32, 64]},
@@ -128,7 +141,57 @@ ALGORITHMS: Mapping[str, Method] = {  # one hue per family, gray for a server
     "prox-dasa-gt": Method(
         ProxDASA, {"tracking": True}, color="#bb9ddf", space=DASA_SPACE
     ),
+    "dlm": Method(DPGA, {"prox": False}, color="#9ecae1", space=DPGA_SPACE),
+    "dpga": Method(DPGA, color="#08519c", space=DPGA_SPACE),
+    "sdpga": Method(DPGA, {"growth": 1.0}, color="#4292c6", space=DPGA_SPACE),
+    "prox-ed": Method(ProxED, color="#006d2c", space=POWER_SPACE),
+    "linearized-admm": Method(
+        LinearizedADMM,
+        color="#fb9a99",
+        space={
+            "rho": {"low": 0.02, "high": 2.0},
+            "c_eta": {"low": 1.2, "high": 4.0, "times": "rho"},
+            "smoothness": {"low": 0.0, "high": 5.0, "log": False},
+        },
+    ),
+    "cdprox-sgt": Method(
+        CDProxSGT,
+        color="#ffbf00",
+        space={
+            "alpha": {"low": 0.02, "high": 2.0},
+            "gain_x": {"low": 0.05, "high": 1.0},
+            "gain_y": {"low": 0.05, "high": 1.0},
+        },
+    ),
+    "depositum": Method(
+        DEPOSITUM,
+        color="#b15928",
+        space={
+            "alpha": {"low": 0.02, "high": 3.0},
+            "momentum": {"low": 0.0, "high": 0.95, "log": False},
+        },
+    ),
+    "pg-extra": Method(PGEXTRA, color="#66c2a4", space=POWER_SPACE),
+    "perturbed-admm": Method(
+        PerturbedADMM,
+        color="#6a3d9a",
+        space={
+            "rho": {"low": 0.02, "high": 0.45},
+            "beta": {"low": 0.02, "high": 2.0},
+            "smoothness": {"low": 0.2, "high": 20.0},
+        },
+    ),
+    "penalty-admm": Method(
+        PenaltyADMM,
+        color="#cab2d6",
+        space={
+            "tau": {"low": 0.5, "high": 100.0},
+            "rho": {"low": 0.1, "high": 10.0},
+            "smoothness": {"low": 0.2, "high": 20.0},
+        },
+    ),
     "prox-sgd": Method(ProxSGD, color="#8a8f98", space=POWER_SPACE, server=True),
     "prox-storm": Method(ProxSTORM, color="#222222", space=STORM_SPACE, server=True),
+    "sm-admm": Method(SMADMM, color="#5b5b5b", space=ADMM_SPACE, server=True),
 }
 """Every method by its command-line name."""

@@ -120,7 +120,7 @@ def steps_within(
     gradients: int, algorithm: Algorithm[Any], batch_size: int, shard_size: float
 ) -> int:
     """Steps that an agent can make with this many sample gradients, init included."""
-    costs = Costs(algorithm, batch_size, shard_size, vector_bytes=0)
+    costs = Costs(algorithm, batch_size, shard_size)
     costs.add(0)
     k = 0
     while True:

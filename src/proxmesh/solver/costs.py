@@ -1,12 +1,13 @@
 """Adds up what an algorithm declares for each iteration."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, final
 
 import torch
 from torch import Tensor
 
-from proxmesh.types import Algorithm, Problem, World, facts_of
+from proxmesh.types import Algorithm, Cost, Problem, World, facts_of
 
 __all__ = ["Costs"]
 
@@ -19,9 +20,12 @@ class Costs:
     algorithm: Algorithm[Any]
     batch_size: int
     shard_size: float  # mean over agents
-    vector_bytes: int  # of one vector over every directed edge
+    entries: int = 0  # of one vector
+    entry_bytes: int = 0
+    links: int = 0  # directed edges
     gradients: int = 0
     vectors: int = 0
+    bytes: int = 0  # over all edges, both directions
     counted: int = -1  # the last iteration
 
     @staticmethod
@@ -33,7 +37,9 @@ class Costs:
             algorithm=algorithm,
             batch_size=facts_of(problem).batch_size or 1,
             shard_size=_mean_shard(problem, world, len(x)),
-            vector_bytes=x.shape[1] * x.element_size() * world.num_links,
+            entries=x.shape[1],
+            entry_bytes=x.element_size(),
+            links=world.num_links,
         )
         costs.catch_up(k)
         return costs
@@ -44,6 +50,8 @@ class Costs:
         size = self.shard_size if cost.batch == "shard" else cost.batch
         self.gradients += round(cost.gradients * (size or self.batch_size))
         self.vectors += cost.vectors
+        if self.links:
+            self.bytes += cost.vectors * self._bytes_of(cost) * self.links
         self.counted = k
 
     def catch_up(self, k: int) -> None:
@@ -51,10 +59,12 @@ class Costs:
         for iteration in range(self.counted + 1, k + 1):
             self.add(iteration)
 
-    @property
-    def bytes(self) -> int:
-        """Bytes over all edges, both directions."""
-        return self.vectors * self.vector_bytes
+    def _bytes_of(self, cost: Cost) -> int:
+        """Of one vector, as it is sent."""
+        if cost.compressor is None:
+            return self.entries * self.entry_bytes
+        bits = cost.compressor.message_bits(self.entries, 8 * self.entry_bytes)
+        return math.ceil(bits / 8)
 
     def row(self) -> dict[str, float]:
         """The columns of the history that it keeps."""

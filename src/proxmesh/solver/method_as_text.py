@@ -2,10 +2,13 @@
 
 import dataclasses
 import math
+import typing
 from collections.abc import Mapping
+from types import NoneType
 from typing import Any
 
 from proxmesh.algorithms.registry import ALGORITHMS
+from proxmesh.compressors import Known
 from proxmesh.construct import construct
 from proxmesh.errors import InputError, unknown
 from proxmesh.schedules import Constant, Power
@@ -14,6 +17,8 @@ from proxmesh.types import Algorithm
 __all__ = ["as_written", "from_written"]
 
 SCHEDULES: Mapping[str, type[Constant | Power]] = {"constant": Constant, "power": Power}
+COMPRESSORS: Mapping[Any, type[Any]] = {k().kind: k for k in typing.get_args(Known)}
+PLAIN = (bool, int, float, str, dict, NoneType)
 
 
 def as_written(algorithm: Algorithm[Any]) -> dict[str, Any]:
@@ -31,6 +36,8 @@ def as_written(algorithm: Algorithm[Any]) -> dict[str, Any]:
                 f.name: _plain(getattr(algorithm, f.name))
                 for f in dataclasses.fields(algorithm)
             }
+            if not all(isinstance(value, PLAIN) for value in options.values()):
+                break  # an object of the user's own, such as a compressor
             if all(options[key] == value for key, value in method.fixed.items()):
                 return {"name": name, "options": options}
     return {"name": None, "options": {}, "repr": repr(algorithm)}
@@ -65,13 +72,15 @@ def _plain(value: Any) -> Any:
             fields = dataclasses.asdict(value)
             finite = {k: v for k, v in fields.items() if math.isfinite(v)}
             return {"schedule": name, **finite}
-    return value
+    return dataclasses.asdict(value) if isinstance(value, Known) else value
 
 
 def _made(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
     fields = dict(value)
+    if fields.get("kind") in COMPRESSORS:
+        return construct("compressor", COMPRESSORS[fields["kind"]], fields)
     kind = SCHEDULES.get(str(fields.pop("schedule", None)))
     if kind is None or not all(isinstance(v, int | float) for v in fields.values()):
         raise InputError(f"`{str(value)[:80]}` is not a schedule.")

@@ -1,5 +1,6 @@
 """The protocols that hold the layers together: what is required, and abilities."""
 
+from proxmesh.types.compression import Compressor
 from proxmesh.types.problem_abilities import (
     Analyzable,
     Divisible,
@@ -62,6 +63,7 @@ __all__ = [
     "Analyzable",
     "Batch",
     "Branching",
+    "Compressor",
     "Cost",
     "Divisible",
     "Evaluated",

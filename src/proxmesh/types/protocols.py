@@ -11,6 +11,8 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from torch import Tensor
 
+from proxmesh.types.compression import Compressor
+
 __all__ = [
     "Algorithm",
     "Batch",
@@ -272,6 +274,8 @@ class Cost:
         Minibatch gradients computed.
     batch
         Samples in each of them; None: the problem's own batch size.
+    compressor
+        Of the vectors, where they are not sent as they are: it knows their size.
 
     Examples
     --------
@@ -284,6 +288,7 @@ class Cost:
     rounds: int
     gradients: int
     batch: int | Literal["shard"] | None = None
+    compressor: Compressor | None = field(default=None, repr=False)
 
 
 S = TypeVar("S")
