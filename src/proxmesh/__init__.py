@@ -6,11 +6,18 @@ nonconvex, seen through minibatches, and h convex with a prox. No server, no all
 Names are imported on first use, so that importing the package costs nothing.
 """
 
+import os
 import re
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+# Threads that wait for one another should sleep: torch's OpenMP has them spin, and
+# beside other jobs that can make a run a hundred times longer. OpenMP reads this once,
+# as torch is loaded; processes that are started from here inherit it.
+if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"} & os.environ.keys():
+    os.environ["OMP_WAIT_POLICY"] = "passive"
 
 if TYPE_CHECKING:
     from proxmesh import compressors as compressors

@@ -43,7 +43,6 @@ HOW_IT_IS_COMPUTED = (  # where and how fast: other values give the same result
     "data.dir",
     "run.checkpoint_every",
     "run.paired",
-    "run.threads",
     "run.vectorize",
     *(f"run.{name}" for name in sorted(LOCAL)),
 )
@@ -136,7 +135,6 @@ class RunSection(Settings):
 
     steps: Count = 2000
     batch: Count = 64
-    threads: Annotated[int, Field(ge=1, le=1024, strict=True)] | None = None
     dtype: Literal["float32", "float64"] = "float32"
     device: str = "cpu"
     vectorize: Literal["auto", "vmap", "channels", True, False] = "auto"

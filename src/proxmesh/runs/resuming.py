@@ -22,7 +22,7 @@ from proxmesh.types import Algorithm, Problem, facts_of
 
 __all__ = ["nothing_left", "resume", "saved_config"]
 
-FREE = {f"run.{name}" for name in (*LOCAL, "steps", "threads", "checkpoint_every")}
+FREE = {f"run.{name}" for name in (*LOCAL, "steps", "checkpoint_every")}
 """Keys of a config that may be others when a run goes on."""
 
 

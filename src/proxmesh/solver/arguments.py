@@ -18,12 +18,11 @@ from proxmesh.types import Algorithm, Problem, World, facts_of, finds_constants
 
 __all__ = [
     "require_columns",
-    "require_evaluation",
     "require_parts",
     "require_room",
     "require_start",
-    "require_targets",
     "require_width",
+    "require_wishes",
 ]
 
 
@@ -64,7 +63,13 @@ def require_start(state: Any, x0: Any, algorithm: Algorithm[Any]) -> None:
         )
 
 
-def require_targets(target: Mapping[str, float], hooks: Hooks) -> None:
+def require_wishes(settings: Settings, hooks: Hooks) -> None:
+    """Refuse what a run is to tell and to stop at, if it cannot know it."""
+    _require_targets(settings.target, hooks)
+    _require_evaluation(settings, hooks)
+
+
+def _require_targets(target: Mapping[str, float], hooks: Hooks) -> None:
     """Refuse targets and own columns by name before anything is computed."""
     for name in hooks.metrics:
         if name in COLUMNS:
@@ -76,7 +81,7 @@ def require_targets(target: Mapping[str, float], hooks: Hooks) -> None:
             raise InputError(f"`target` of `{name}` must be a number, got {value}.")
 
 
-def require_evaluation(settings: Settings, hooks: Hooks) -> None:
+def _require_evaluation(settings: Settings, hooks: Hooks) -> None:
     """Refuse to ask for numbers of all agents where each evaluates alone."""
     if settings.evaluation != "local":
         return

@@ -26,6 +26,7 @@ from proxmesh.solver.saving import Saver
 from proxmesh.solver.settings import Hooks, Settings
 from proxmesh.solver.signals import Signals
 from proxmesh.solver.stopwatch import Stopwatch
+from proxmesh.solver.threads import ThreadWatch
 from proxmesh.theory import Monitor
 from proxmesh.types import Algorithm, Problem, World, has_sparse_rows, knows_a_remedy
 
@@ -51,6 +52,7 @@ class Loop:
     config: Mapping[str, Any] | None
     journal: Journal
     new_saver: Callable[[Path], Saver | None]
+    threads: ThreadWatch
     folder: RunFolder | None = None  # once there is something to write
     saver: Saver | None = None
     unwritten: list[Mapping[str, float]] = field(default_factory=list)
@@ -78,6 +80,7 @@ class Loop:
                 for k in range(int(state.k) + 1, end + 1):
                     state = self.step(state)
                     self.costs.add(k)
+                    self.threads.look(k)
                     if self._is_to_look_at(k):
                         ended = self._looked(state, k)
                         if ended is not None:
@@ -315,6 +318,7 @@ class Loop:
             algorithm=self.algorithm,
             monitor=self.monitor,
             means=self._means(state),
+            notes=tuple(self.threads.notes),
         )
         if self.folder is not None:
             self.folder.write_result(result, summary=self.world.is_root)

@@ -15,12 +15,11 @@ from proxmesh.graphs import Graph, as_graph
 from proxmesh.metrics import Metric
 from proxmesh.network import TIMEOUT, connect
 from proxmesh.solver.arguments import (
-    require_evaluation,
     require_parts,
     require_room,
     require_start,
-    require_targets,
     require_width,
+    require_wishes,
 )
 from proxmesh.solver.checkpoint import Checkpoint
 from proxmesh.solver.compile_step import pays_off
@@ -34,6 +33,7 @@ from proxmesh.solver.result import Result
 from proxmesh.solver.run import Run
 from proxmesh.solver.settings import Callback, Hooks, Observer, Settings, joined_before
 from proxmesh.solver.state import state_of
+from proxmesh.solver.threads import ThreadWatch
 from proxmesh.theory import Settled, settled
 from proxmesh.types import (
     Algorithm,
@@ -72,6 +72,7 @@ def prepare(
     observer: Observer | None = None,
     compile: bool | Literal["auto"] = "auto",  # noqa: A002 - torch's own word for it
     checkpoint_every: int | str | None = None,
+    threads: int | None = None,
     out: str | Path | None = None,
     config: Mapping[str, Any] | Callable[[Run], Mapping[str, Any]] | None = None,
     force: bool = False,
@@ -87,7 +88,8 @@ def prepare(
     problem, algorithm, graph, steps
         What to minimize, how, who talks to whom, and how many iterations.
     state, x0, init, engine, timeout, eval_every, evaluation, target, metrics, kkt, \
-monitor, callbacks, observer, compile, checkpoint_every, out, config, force
+monitor, callbacks, observer, compile, checkpoint_every, threads, out, \
+config, force
         See `proxmesh.solve`, which is ``prepare(...).go()``.
 
     Returns
@@ -186,6 +188,9 @@ def solve(*args: Any, **kwargs: Any) -> Result:
         Iterations, or minutes of computing (``"10min"``), between checkpoints in the
         run folder, from which `proxmesh.resume` goes on; ``"off"`` makes none. If not
         given: a minute, more where one takes longer than a hundredth of that.
+    threads
+        CPU threads of this process, from now on. If not given: as many as torch uses,
+        and fewer, with a notice, where other programs keep them waiting for each other.
     out, config, force
         Run folder to write as the run goes, the config to keep in it (or a function
         that makes it from the prepared run), and whether to overwrite a run that is
@@ -238,10 +243,10 @@ def prepared(
         algorithm = _with_constants_of(from_written(saved.algorithm), algorithm)
     require_start(state, hooks.x0, algorithm)
     require_parts(problem, algorithm)
-    require_targets(settings.target, hooks)
-    require_evaluation(settings, hooks)
+    require_wishes(settings, hooks)
     given = hooks.x0 if state is None else state.x
     world = world or _joined(problem, graph, given, settings)
+    threads = ThreadWatch.over(settings.threads)
     graph = as_graph(graph)
     with announcing_failure(world):
         if hooks.out is not None and world.is_root:
@@ -280,6 +285,7 @@ def prepared(
             settled=found,
             state=state,
             journal=Journal(begin=start),
+            threads=threads,
         )
         if checkpoint is not None:
             checkpoint.require_same(run.facts)

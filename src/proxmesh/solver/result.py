@@ -42,6 +42,9 @@ class Result:
         The method with every constant that was in force.
     monitor
         What it saw, if the run had one.
+    notes
+        What happened on the way that a reader of its numbers should know, such as a
+        change to fewer threads.
 
     Examples
     --------
@@ -64,6 +67,7 @@ class Result:
     compiled: bool = False
     algorithm: Any = None  # of the type that was given
     monitor: Monitor | None = None
+    notes: tuple[str, ...] = ()
 
     @property
     def final(self) -> dict[str, float]:
@@ -126,6 +130,7 @@ class Result:
             "outcome": str(self.outcome),
             "message": self.message,
             "final": self.final,
+            **({"notes": list(self.notes)} if self.notes else {}),
             **environment(),
         }
 

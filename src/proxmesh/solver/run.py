@@ -24,6 +24,7 @@ from proxmesh.solver.result import Result
 from proxmesh.solver.saving import Interval, Saver
 from proxmesh.solver.settings import MAY_CHANGE, Hooks, Observer, Settings
 from proxmesh.solver.state import is_record
+from proxmesh.solver.threads import ThreadWatch
 from proxmesh.theory import Certificate, Monitor, Settled, certify
 from proxmesh.theory import settled as settle
 from proxmesh.types import Algorithm, Problem, World, chooses_a_way
@@ -48,6 +49,8 @@ class Run:
         it: it may be the largest thing in the process.
     journal
         What the run has seen before, if it goes on.
+    threads
+        Who looks whether the CPU's threads keep each other waiting.
 
     Examples
     --------
@@ -74,6 +77,7 @@ class Run:
         settled: Settled,
         state: Any,
         journal: Journal,
+        threads: ThreadWatch,
     ) -> None:
         self.problem = problem
         self.graph = graph
@@ -82,6 +86,7 @@ class Run:
         self.hooks = hooks
         self.settled = settled
         self.journal = journal
+        self.threads = threads
         self._begin = int(state.k)
         self._states = [state]  # taken out by `go`
 
@@ -168,8 +173,11 @@ class Run:
         """
         observer = observer or self.hooks.observer
         with announcing_failure(self.world):
+            step = self._step(observer)
+            if self.settings.compile == "on":
+                self.threads.may_lower = False  # their number is in the compiled code
             loop = Loop(
-                step=self._step(observer),
+                step=step,
                 algorithm=self.algorithm,
                 problem=self.problem,
                 world=self.world,
@@ -180,6 +188,7 @@ class Run:
                 config=self.config,
                 journal=self.journal,
                 new_saver=self._saver(),
+                threads=self.threads,
             )
             return loop.go(self._states.pop())
 

@@ -46,7 +46,7 @@ EVALUATIONS = 40
 WAYS = ("mean", "local")  # to evaluate
 MONITORS = ("theory",)
 
-LOCAL = frozenset({"compile", "engine", "timeout"})
+LOCAL = frozenset({"compile", "engine", "threads", "timeout"})
 """Settings that say where and how fast a run is computed; ranks may differ in them."""
 
 MAY_CHANGE = LOCAL | {"steps", "checkpoint_every", "number of callbacks"}
@@ -87,7 +87,7 @@ class Settings(BaseModel):
     Parameters
     ----------
     steps, eval_every, evaluation, target, kkt, monitor, engine, timeout, compile, \
-checkpoint_every
+checkpoint_every, threads
         As in `proxmesh.solve`. A config file says ``eval`` for `evaluation`, and
         ``on`` or ``off`` for a `compile` that is True or False.
 
@@ -109,6 +109,7 @@ checkpoint_every
     timeout: Annotated[FiniteFloat, Field(gt=0)] = TIMEOUT
     compile: Literal["auto", "on", "off"] = "auto"
     checkpoint_every: Annotated[int | str | None, BeforeValidator(_interval)] = None
+    threads: Annotated[int, Field(ge=1, le=1024, strict=True)] | None = None
 
     @property
     def every(self) -> int:
