@@ -99,6 +99,10 @@ def test_run_prints_progress_a_summary_and_leaves_a_folder(
     assert "20/20  stationarity" in printed
     assert "test accuracy" in printed
     assert "finished: 20 iterations." in printed
+    history = pd.read_csv(folder / "history.csv")
+    consensus = next(x.split() for x in printed.splitlines() if "consensus" in x)
+    assert float(consensus[1]) < 1e-9, "the agents start alike"
+    assert float(consensus[3]) == pytest.approx(history["consensus"][1:].min(), 1e-3)
 
 
 def test_same_config_same_history_bit_for_bit(

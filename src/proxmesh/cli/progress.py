@@ -78,8 +78,8 @@ def speed(k: int, seconds: float) -> str:
     return f"{k / seconds:.0f} it/s" if seconds > 0 else ""
 
 
-def numbers(row: Mapping[str, float]) -> str:
-    """The two numbers that people watch."""
+def numbers(row: Mapping[str, float], most: int = 2) -> str:
+    """The one or two numbers that people watch."""
     parts = []
     if "stationarity" in row:
         parts.append(f"stationarity {row['stationarity']:.2e}")
@@ -87,7 +87,7 @@ def numbers(row: Mapping[str, float]) -> str:
         parts.append(f"test accuracy {row['test_accuracy']:.4f}")
     elif "train_loss" in row:
         parts.append(f"loss {row['train_loss']:.4f}")
-    return "  ".join(parts)
+    return "  ".join(parts[:most])
 
 
 def _bar() -> Progress:

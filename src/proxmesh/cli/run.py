@@ -1,6 +1,7 @@
 """`proxmesh run`: one method on one task."""
 
 import json
+import math
 import signal
 import time
 from dataclasses import dataclass
@@ -247,9 +248,11 @@ def _print_summary(result: "Result", folder: Path) -> None:
     ]  # fmt: skip
     for name in [c for c in shown if c in history]:
         column = history[name]
-        best = column.max() if name in HIGHER_IS_BETTER else column.min()
+        later = column.iloc[1:]  # agents that start alike agree best at the start
+        best = later.max() if name in HIGHER_IS_BETTER else later.min()
         values = (column.iloc[0], column.iloc[-1], best)
-        table.add_row(name.replace("_", " "), *(f"{v:.4g}" for v in values))
+        told = ("" if math.isnan(v) else f"{v:.4g}" for v in values)
+        table.add_row(name.replace("_", " "), *told)
     console.print(table)
     final = result.final
     if final:

@@ -331,10 +331,11 @@ def _last_written(folder: RunFolder) -> float:
 
 
 def _telling_rows(history: Any) -> Iterator[tuple[str, dict[str, float]]]:
-    """The first row, the last, and the one with the least stationarity."""
+    """The first row, the last, and of those after the start the most stationary."""
     if history.empty:
         return
     yield "first", history.iloc[0].to_dict()
     yield "last", history.iloc[-1].to_dict()
-    if "stationarity" in history and history["stationarity"].notna().any():
-        yield "best", history.loc[history["stationarity"].idxmin()].to_dict()
+    later = history.iloc[1:]
+    if "stationarity" in later and later["stationarity"].notna().any():
+        yield "best", later.loc[later["stationarity"].idxmin()].to_dict()
