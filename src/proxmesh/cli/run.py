@@ -15,6 +15,7 @@ from proxmesh.cli.console import console, show_notices, warn
 from proxmesh.cli.options import TaskOptions, describes_a_task
 from proxmesh.errors import InputError
 from proxmesh.launchers import launched
+from proxmesh.solver.reading import method_called
 
 if TYPE_CHECKING:
     from proxmesh.runs.build import Built
@@ -37,7 +38,9 @@ COLORS = {
 @describes_a_task()
 def run(
     task: TaskOptions,
-    algorithm: Annotated[str | None, typer.Option(help="Method [hsm-admm].")] = None,
+    algorithm: Annotated[
+        str | None, typer.Option(help="Method, or FILE.py:CLASS [hsm-admm].")
+    ] = None,
     out: Annotated[
         str | None, typer.Option(help="Run folder [a new one under runs/].")
     ] = None,
@@ -213,7 +216,8 @@ def _new_folder(built: "Built") -> Path:
     data = Path(built.data_name).stem
     graph = f"{Path(config.graph.name).stem}{built.graph.n}"
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    base = Path("runs") / f"{stamp}-{config.algorithm.name}-{data}-{graph}"
+    method = method_called(config.algorithm.name)
+    base = Path("runs") / f"{stamp}-{method}-{data}-{graph}"
     folder, count = base, 1
     while folder.exists():  # two runs started in the same second
         count += 1
@@ -224,7 +228,7 @@ def _new_folder(built: "Built") -> Path:
 def _title(built: "Built") -> str:
     config = built.config
     return (
-        f"{config.algorithm.name} on {Path(built.data_name).stem}: "
+        f"{method_called(config.algorithm.name)} on {Path(built.data_name).stem}: "
         f"{built.model} with {built.problem.layout.p:,} parameters, "
         f"{config.graph.name} of {built.graph.n} agents, "
         f"batch {config.run.batch}, seed {config.seed}"

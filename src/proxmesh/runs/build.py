@@ -11,7 +11,6 @@ from typing import Any, final
 import torch
 from torch import nn
 
-from proxmesh.algorithms import ALGORITHMS
 from proxmesh.construct import construct
 from proxmesh.data.agent_files import agent_files, load_agents
 from proxmesh.data.datasets import DATASETS, Dataset, loaded
@@ -30,6 +29,7 @@ from proxmesh.runs.config import (
     RegularizerSection,
     flattened,
 )
+from proxmesh.runs.methods import method_named, whole_name
 from proxmesh.solver.failures import announcing_failure
 from proxmesh.solver.folder import RunFolder, without_empty
 from proxmesh.solver.preparation import prepared
@@ -119,6 +119,7 @@ class Built:
         if _has_agent_files(config):
             folder = str(Path(config.data.dir or "").resolve())
             tree["data"] |= {"name": self.data_name, "dir": folder}
+        tree["algorithm"]["name"] = whole_name(config.algorithm.name)
         for section in ("data", "graph"):  # users' files: found again from any folder
             file = Path(tree[section]["name"])
             if file.is_file():
@@ -230,7 +231,7 @@ def _built(kind: str, known: Mapping[str, Any], section: Any) -> Any:
 def build_algorithm(config: Config) -> Any:
     """Build the method that the config names, with its options."""
     name, options = config.algorithm.name, config.algorithm.options
-    method = _named("algorithm", ALGORITHMS, name)
+    method = method_named(name)
     for key, value in method.fixed.items():
         if options.setdefault(key, value) != value:
             raise InputError(

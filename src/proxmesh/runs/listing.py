@@ -20,7 +20,7 @@ from proxmesh.errors import InputError, shortened, unknown
 from proxmesh.solver.folder import RunFolder, are_of_a_run
 from proxmesh.solver.lock import holder_of
 from proxmesh.solver.outcome import Outcome
-from proxmesh.solver.reading import one_line
+from proxmesh.solver.reading import method_in, one_line
 
 __all__ = [
     "OUTCOMES",
@@ -281,7 +281,7 @@ def _task(config: Mapping[str, Any]) -> dict[str, Any]:
         return shortened(Path(config.get(section, {}).get("name", "")).stem, 40)
 
     return {
-        "algorithm": shortened(config.get("algorithm", {}).get("name", ""), 40),
+        "algorithm": shortened(method_in(config), 40),
         "data": name_of("data"),
         "model": name_of("model"),
         "graph": name_of("graph"),

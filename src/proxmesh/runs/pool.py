@@ -85,6 +85,7 @@ class Ended:
     outcome: str
     message: str
     final: Mapping[str, float] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)  # that it found itself
 
 
 Message: TypeAlias = Progressed | Noted | Ended
@@ -200,7 +201,8 @@ def _carried_out(run: PlannedRun, sender: Connection) -> Ended:
     going_on = RunFolder(run.folder).is_resumable() and not run.difference()
     prepared = built.prepare(run.folder, force=True, resume=going_on)
     result = prepared.go(_Reporter(run, sender))
-    return Ended(run, str(result.outcome), result.message, result.final)
+    outcome, message = str(result.outcome), result.message
+    return Ended(run, outcome, message, result.final, prepared.settled.constants)
 
 
 class _Reporter:

@@ -10,6 +10,7 @@ from proxmesh.metrics import Metric
 from proxmesh.network import connect
 from proxmesh.runs.build import build
 from proxmesh.runs.config import Config, flattened, load_config, without_empty
+from proxmesh.runs.methods import is_from_file, whole_name
 from proxmesh.solver.folder import RunFolder
 from proxmesh.solver.method_as_text import from_written
 from proxmesh.solver.outcome import Outcome
@@ -60,6 +61,8 @@ def saved_config(folder: Path, said: Mapping[str, Any]) -> Config:
 def _is_same(before: Any, now: Any) -> bool:
     """Whether two values of a config mean the same; files are kept by whole paths."""
     if isinstance(before, str) and isinstance(now, str) and before != now:
+        if is_from_file(now):
+            return whole_name(now) == before
         return Path(now).exists() and str(Path(now).resolve()) == before
     return bool(before == now)
 
