@@ -16,7 +16,7 @@ from rich.progress import (
 )
 
 from proxmesh.cli.console import console
-from proxmesh.cli.progress import numbers
+from proxmesh.display.stages import numbers
 from proxmesh.launchers import cores
 from proxmesh.runs.pool import (
     Ended,

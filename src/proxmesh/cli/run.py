@@ -4,6 +4,7 @@ import json
 import math
 import signal
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, final
@@ -18,6 +19,7 @@ from proxmesh.launchers import launched
 from proxmesh.solver.reading import method_called
 
 if TYPE_CHECKING:
+    from proxmesh.display.stages import Watcher
     from proxmesh.runs.build import Built
     from proxmesh.runs.config import Config
     from proxmesh.solver.result import Result
@@ -142,18 +144,33 @@ def _go(
             f"`--engine simulated` runs in one process, but {launch.launcher} started "
             f"{launch.size}. Start it alone, or use `--engine {launch.engine}`."
         )
-    built = build(config)
-    world = built.world
-    place = str(folder or _new_folder(built))
-    folder = Path(world.share({"folder": place})["folder"])
-    prepared = built.prepare(folder, force, resume)
-    with announcing_failure(world):
-        verdict = prepared.certificate() if how.strict or not how.silent else None
-        if how.strict and verdict is not None and verdict.verdict == "unstable":
-            raise InputError(f"`--strict`: {verdict}")
+    watcher = _watcher(config.run.steps, how.silent or launch.rank > 0)
+    with nullcontext() if watcher is None else watcher.shown():
+        if watcher is not None:
+            watcher.on_prepare("reading the data")
+        built = build(config)
+        world = built.world
+        place = str(folder or _new_folder(built))
+        folder = Path(world.share({"folder": place})["folder"])
+        prepared = built.prepare(folder, force, resume, watcher)
+        with announcing_failure(world):
+            verdict = prepared.certificate() if how.strict or not how.silent else None
+            if how.strict and verdict is not None and verdict.verdict == "unstable":
+                raise InputError(f"`--strict`: {verdict}")
     if not how.silent and world.is_root:
         _announce(built, prepared, verdict, how.verbose)
     return _carried_out(built, prepared, how)
+
+
+def _watcher(steps: int, silent: bool) -> "Watcher | None":
+    """The observer that suits where stdout goes."""
+    from proxmesh.display.progress import LiveProgress, PlainProgress
+
+    if silent:
+        return None
+    if console.is_terminal:
+        return LiveProgress(console, steps)
+    return PlainProgress(console, steps)
 
 
 def _announce(
@@ -176,15 +193,12 @@ def _announce(
 
 
 def _carried_out(built: "Built", prepared: "Run", how: Manner) -> int:
-    from proxmesh.cli.progress import progress
-
     is_root, folder = built.world.is_root, prepared.hooks.out
     assert folder is not None
     console.quiet = not is_root
     received: list[int] = []
     _stop_at_signals(received)
-    with progress(prepared.settings.steps, how.silent or not is_root) as observer:
-        result = prepared.go(observer)
+    result = prepared.go()
     if is_root:
         from proxmesh.report.pictures import draw_what_is_there
 

@@ -35,7 +35,7 @@ from proxmesh.solver.folder import RunFolder, without_empty
 from proxmesh.solver.preparation import prepared
 from proxmesh.solver.resuming import newest_whole
 from proxmesh.solver.run import Run
-from proxmesh.solver.settings import EVALUATIONS, Hooks
+from proxmesh.solver.settings import EVALUATIONS, Hooks, Observer
 from proxmesh.types import Algorithm, World
 
 __all__ = ["Built", "build", "build_algorithm", "build_graph"]
@@ -69,7 +69,11 @@ class Built:
         return PER_AGENT if _has_agent_files(self.config) else self.config.data.name
 
     def prepare(
-        self, out: Path | None = None, force: bool = False, resume: bool = False
+        self,
+        out: Path | None = None,
+        force: bool = False,
+        resume: bool = False,
+        observer: Observer | None = None,
     ) -> Run:
         """Prepare the run; its folder will hold the complete config.
 
@@ -90,6 +94,8 @@ class Built:
                 out=out,
                 force=force or resume,
                 config=self.complete,
+                observer=observer,
+                progress=False,
             ),
             world=self.world,
             checkpoint=checkpoint,

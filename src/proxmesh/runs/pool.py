@@ -212,6 +212,9 @@ class _Reporter:
         self._run, self._sender = run, sender
         self._next = 0.0
 
+    def on_prepare(self, what: str) -> None:
+        """Say nothing: runs side by side are prepared at different times."""
+
     def on_compile(self, seconds: float) -> None:
         """Say nothing: runs side by side compile at different times."""
 

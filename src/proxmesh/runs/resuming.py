@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from proxmesh.display.progress import Wanted, watching
 from proxmesh.errors import InputError
 from proxmesh.graphs import Graph
 from proxmesh.metrics import Metric
@@ -98,6 +99,7 @@ def resume(
     metrics: Mapping[str, Metric] | None = None,
     callbacks: Sequence[Callback] = (),
     observer: Observer | None = None,
+    progress: Wanted = "auto",
 ) -> Result:
     """Go on with a run that was cut off: a crash, a power cut, Ctrl-C.
 
@@ -118,7 +120,7 @@ def resume(
         A larger number than before; all iterations count, not only the further ones.
     engine, timeout, compile
         As in `proxmesh.solve`, and as before if they are not given.
-    metrics, callbacks, observer
+    metrics, callbacks, observer, progress
         As in `proxmesh.solve`; they are not in the checkpoint.
 
     Returns
@@ -147,7 +149,8 @@ def resume(
     """
     folder = Path(folder)
     if problem is None:
-        return _of_config(folder, steps, engine, timeout, compile).go(observer)
+        run = _of_config(folder, steps, engine, timeout, compile)
+        return run.go(observer or watching(progress, run.settings.steps))
     checkpoint = newest_manifest(RunFolder(folder).checkpoints)
     if checkpoint is None:
         raise InputError(
@@ -181,6 +184,7 @@ def resume(
         metrics=metrics or {},
         callbacks=callbacks,
         observer=observer,
+        progress=observer is None and progress,
         out=folder,
         config=manifest.config,
     )

@@ -3,11 +3,13 @@
 import dataclasses
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, final
 
 from proxmesh import __version__
 from proxmesh.algorithms import HSMADMM
+from proxmesh.display.stages import Watcher
 from proxmesh.errors import InputError, Notice
 from proxmesh.graphs import Graph
 from proxmesh.solver.checkpoint import Manifest, described_by, fingerprint
@@ -167,7 +169,8 @@ class Run:
             Who watches, if that was not said when the run was prepared.
         """
         observer = observer or self.hooks.observer
-        with announcing_failure(self.world):
+        shown = observer.shown() if isinstance(observer, Watcher) else nullcontext()
+        with announcing_failure(self.world), shown:
             loop = Loop(
                 step=self._step(observer),
                 algorithm=self.algorithm,
@@ -181,6 +184,8 @@ class Run:
                 journal=self.journal,
                 new_saver=self._saver(),
             )
+            if observer is not None and not self.journal.rows:
+                observer.on_prepare("evaluating the start")
             return loop.go(self._states.pop())
 
     def _costs_up_to(self, k: int) -> Costs:
@@ -231,6 +236,8 @@ class Run:
         if self.settings.compile == "off":
             return self._plain_step(self.problem)
         arguments = (self.algorithm, self.problem, self.world, self.state)
+        if observer is not None:
+            observer.on_prepare("compiling the step")
         part = "gradients run" if self.world.distributed else "the step runs"
         made: CompiledGradients | CompiledStep
         try:
