@@ -6,7 +6,7 @@ Decentralized SGD that mixes after the step, against HSM-ADMM on labels sorted b
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ import proxmesh as pm
 
 @dataclass(frozen=True)
 class State:
-    """k counts finished iterations, x holds one row an agent."""
+    """k counts finished iterations, x holds one row per agent."""
 
     k: Tensor
     x: Tensor
@@ -27,6 +27,8 @@ class AdaptThenCombine:
     """x_i <- sum_j w_ij (x_j - alpha grad f_j(x_j)), w the Metropolis weights."""
 
     alpha: float = 0.2
+
+    space: ClassVar = {"alpha": {"low": 0.02, "high": 1.0}}  # for `proxmesh tune`
 
     def init(self, x0: Tensor, problem: Any, network: Any) -> State:
         """Start at k = 0; a first gradient would be drawn with `problem.sample(0)`."""

@@ -20,6 +20,7 @@ from proxmesh import __version__
 from proxmesh.cli import main
 
 SMALL = ["--dataset", "breast-cancer", "--steps", "20", "--batch", "8", "--agents", "4"]
+OWN = f"{Path(__file__).parents[1] / 'examples/own_method.py'}:AdaptThenCombine"
 
 
 @pytest.fixture(autouse=True)
@@ -99,6 +100,10 @@ def test_run_prints_progress_a_summary_and_leaves_a_folder(
     assert "20/20  stationarity" in printed
     assert "test accuracy" in printed
     assert "finished: 20 iterations." in printed
+    history = pd.read_csv(folder / "history.csv")
+    consensus = next(x.split() for x in printed.splitlines() if "consensus" in x)
+    assert float(consensus[1]) < 1e-9, "the agents start alike"
+    assert float(consensus[3]) == pytest.approx(history["consensus"][1:].min(), 1e-3)
 
 
 def test_same_config_same_history_bit_for_bit(
@@ -498,8 +503,18 @@ def test_tune_takes_steps_and_seed_from_a_file(
     )
     assert call("tune", "--config", "task.toml", "--trials", "1", "--quiet") == 0
     assert capsys.readouterr().out == "tuning/params.toml\n"
-    tuned = tomllib.loads(Path("tuning/params.toml").read_text())["tuned"]
+    tree = tomllib.loads(Path("tuning/params.toml").read_text())
+    tuned = tree["tuned"]
     assert (tuned["seed"], tuned["gradients"]) == (7, 2 * 5 * 8)
+    found = tomllib.loads(Path("tuning/hsm-admm/automatic/config.toml").read_text())
+    names = ["c_rho", "c_eta", "c_a", "smoothness"]
+    assert tuned["automatic"] == {"hsm-admm": names}
+    constants = {name: found["algorithm"][name] for name in names}
+    assert tree["methods"]["hsm-admm"] == constants
+    row = pd.read_csv("tuning/trials.csv").iloc[0]
+    assert {name: row[name] for name in names} == constants
+    assert call("tune", "--config", "task.toml", "--trials", "1") == 0  # it is there
+    assert f"c_rho {constants['c_rho']:g}, " in capsys.readouterr().out
     assert call("tune", "--config", "task.toml", "--trials", "1", "--set",
                 "data.split=shuffled") == 2  # fmt: skip
     assert "holds another run: its `data.split`" in capsys.readouterr().err
@@ -508,7 +523,7 @@ def test_tune_takes_steps_and_seed_from_a_file(
 def test_tune_writes_values_that_compare_reads(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    tune = ["tune", "--algorithms", "hsm-admm,d-psgd", *SMALL, "--trials", "3",
+    tune = ["tune", "--algorithms", f"hsm-admm,{OWN}", *SMALL, "--trials", "3",
             "--objective", "objective"]  # fmt: skip
     assert call(*tune) == 0
     printed = capsys.readouterr().out
@@ -524,11 +539,30 @@ def test_tune_writes_values_that_compare_reads(
             "--params",
             "tuning/params.toml",
             "--algorithms",
-            "d-psgd",
+            OWN,
         )
         == 0
     )
     assert "tuned 20" in capsys.readouterr().out
+    alpha = tomllib.loads(Path("tuning/params.toml").read_text())["methods"][
+        "AdaptThenCombine"
+    ]["alpha"]
+    config = tomllib.loads(Path("c/AdaptThenCombine/seed-0/config.toml").read_text())
+    assert config["algorithm"] == {"name": OWN, "alpha": alpha}
+
+
+def test_run_takes_a_method_from_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("run", *SMALL, "--algorithm", OWN, "--set", "algorithm.alpha=0.1") == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("AdaptThenCombine on breast-cancer: ")
+    folder = Path(printed.strip().splitlines()[-1].removeprefix("results in "))
+    assert "-AdaptThenCombine-breast-cancer-" in folder.name
+    assert call("runs", "--algorithm", "AdaptThenCombine") == 0
+    assert str(folder) in capsys.readouterr().out
+    again = ["run", "--config", str(folder / "config.toml"), "--out", "b", "--quiet"]
+    assert call(*again) == 0
+    assert call("run", *SMALL, "--algorithm", "mine.py:A") == 2
+    assert "there is no file `" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,9 @@ class Cutting:
     def __init__(self, after: int) -> None:
         self.after = after
 
+    def on_prepare(self, what: str) -> None:
+        """Nothing to see here."""
+
     def on_compile(self, seconds: float) -> None:
         del seconds
 

@@ -87,6 +87,9 @@ def test_a_run_compiles_and_says_how_long_it_took(compilations: list[Any]) -> No
     class Watching:
         seconds = 0.0
 
+        def on_prepare(self, what: str) -> None:
+            """Nothing to see here."""
+
         def on_compile(self, seconds: float) -> None:
             self.seconds = seconds
 

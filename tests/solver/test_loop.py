@@ -175,6 +175,9 @@ def test_interruption_keeps_what_was_computed(
     monkeypatch.setattr(loop, "SECONDS_BETWEEN_GLANCES", -1.0)  # look at every step
 
     class Interrupting:
+        def on_prepare(self, what: str) -> None:
+            """Nothing to see here."""
+
         def on_compile(self, seconds: float) -> None:
             del seconds
 

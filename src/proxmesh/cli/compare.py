@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["compare"]
 
 SEEDS = 3
+NAMED = "algorithm"  # the key of a method whose label is not its name
 
 
 @describes_a_task(
@@ -37,7 +38,9 @@ def compare(
     ] = None,
     algorithms: Annotated[
         str | None,
-        typer.Option(help="Methods a,b,c, or all [the paper's and prox-dasa]."),
+        typer.Option(
+            help="Methods a,b,FILE.py:CLASS, or all [the paper's and prox-dasa]."
+        ),
     ] = None,
     seeds: Annotated[
         int | None,
@@ -75,11 +78,13 @@ def compare(
     from proxmesh.report.runs import read_runs
     from proxmesh.runs.build import build
     from proxmesh.runs.compare import planned, single_threaded
+    from proxmesh.runs.methods import by_label
 
     base = _task_to_compare_on(task)
     first = build(single_threaded(base))  # finds what is wrong before anything runs
-    wanted = method_names(algorithms, _usual_methods())
-    parameters = _parameters(params, first, wanted, task.assignments)
+    names = by_label(method_names(algorithms, _usual_methods()))
+    wanted = list(names)
+    parameters = _parameters(params, first, names, task.assignments)
     folder = Path(out) if out else Path("comparisons") / _name(first, gradients)
     require_folder(folder)
     plan = planned(
@@ -185,20 +190,26 @@ def _with_assignments(
 
 
 def _parameters(
-    name: str | None, first: "Built", wanted: list[str], assignments: list[str]
+    name: str | None,
+    first: "Built",
+    wanted: dict[str, str],
+    assignments: list[str],
 ) -> "Parameters":
     """The constants: of the preset that fits, or those named, with some set anew."""
     from proxmesh.algorithms import ALGORITHMS
-    from proxmesh.runs.presets import DEFAULTS, load_parameters, preset_for
+    from proxmesh.runs.methods import is_from_file
+    from proxmesh.runs.presets import DEFAULTS, changed, load_parameters, preset_for
 
     if name is None:
         found = preset_for(first.tree()) or DEFAULTS
     else:
         found = load_parameters(name)
-    for label in wanted:
-        if label not in ALGORITHMS and label not in found.methods:
+    for label, method in wanted.items():
+        if is_from_file(method):
+            found = changed(found, {label: {"algorithm": method}})
+        elif label not in found.methods and label not in ALGORITHMS:
             raise unknown("algorithm", label, [*ALGORITHMS, *found.methods])
-    return _with_assignments(found, assignments, wanted)
+    return _with_assignments(found, assignments, list(wanted))
 
 
 def _announce(first: "Built", parameters: "Parameters", wanted: list[str]) -> None:
@@ -210,7 +221,9 @@ def _announce(first: "Built", parameters: "Parameters", wanted: list[str]) -> No
         console.print(
             f"[yellow]note:[/] {escape(f'{parameters.source}: {difference}')}"
         )
-    missing = [label for label in wanted if label not in parameters.methods]
+    missing = [
+        label for label in wanted if not {*parameters.methods.get(label, {})} - {NAMED}
+    ]
     if missing and parameters.methods:
         console.print(f"at their defaults: {', '.join(missing)}")
 

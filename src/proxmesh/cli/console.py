@@ -3,10 +3,12 @@
 import os
 import sys
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console, RenderableType
+from rich.console import Console
+from rich.table import Column, Table
 
 from proxmesh.errors import Notice
 from proxmesh.launchers import launched, wait_to_be_ended
@@ -21,8 +23,19 @@ __all__ = [
 ]
 
 
+GAP = 2  # between the columns of a table
+
+
 class PatientConsole(Console):
-    """A console that falls silent when its reader has gone; the run goes on."""
+    """A console that falls silent when its reader has gone; the run goes on.
+
+    A terminal gets lines that break between words; a pipe gets them whole.
+    """
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print as `rich` does."""
+        options.setdefault("soft_wrap", not self.is_terminal)
+        super().print(*objects, **options)
 
     def on_broken_pipe(self) -> None:
         """Print into nothing from now on."""
@@ -30,7 +43,7 @@ class PatientConsole(Console):
         sys.stdout = self.file
 
 
-console = PatientConsole(highlight=False, soft_wrap=True)
+console = PatientConsole(highlight=False)
 
 
 def complain(message: str, at_once: bool = False) -> None:
@@ -60,16 +73,66 @@ def warn(message: str) -> None:
     _stderr().print(f"[bold yellow]warning:[/] {_escaped(message)}")
 
 
-def print_wide(table: RenderableType) -> None:
-    """Print a table whole: a pipe has no width, and a terminal can wrap lines."""
-    width = console.measure(table, options=console.options.update(width=500)).maximum
-    wide = PatientConsole(
-        highlight=False,
-        width=max(console.width, width),
-        file=console.file,
-        force_terminal=console.is_terminal,
+def print_wide(table: Table) -> None:
+    """Print a table whole.
+
+    A pipe has no width. On a terminal that is too narrow, columns that do not fit
+    follow below, each time after the first column.
+    """
+    if not console.is_terminal:
+        width = _width_of(table.columns)
+        wide = PatientConsole(
+            highlight=False, width=max(console.width, width), file=console.file
+        )
+        wide.print(table)
+        return
+    for number, columns in enumerate(_fitting(table, console.width)):
+        if number:
+            console.print()
+        console.print(_with_columns(table, columns), soft_wrap=False)
+
+
+def _fitting(table: Table, width: int) -> list[list[Column]]:
+    """The columns in groups that fit side by side, each beginning with the first."""
+    first, *others = table.columns
+    groups: list[list[Column]] = [[first]]
+    for column in others:
+        if len(groups[-1]) > 1 and _width_of([*groups[-1], column]) > width:
+            groups.append([first])
+        groups[-1].append(column)
+    return groups
+
+
+def _with_columns(table: Table, columns: Sequence[Column]) -> Table:
+    """A table of some columns; one that is too wide is wrapped between words."""
+    part = Table(
+        box=None,
+        header_style=table.header_style,
+        pad_edge=False,
+        show_header=table.show_header,
     )
-    wide.print(table)
+    alone = len(columns) <= 2
+    for column in columns:
+        part.add_column(
+            column.header,
+            justify=column.justify,
+            no_wrap=column is columns[0] or not alone,
+            overflow="fold",
+        )
+    for row in zip(*(column.cells for column in columns), strict=True):
+        part.add_row(*row)
+    return part
+
+
+def _width_of(columns: Sequence[Column]) -> int:
+    wide = console.options.update(width=10_000)
+    return sum(
+        max(
+            console.measure(cell, options=wide).maximum
+            for cell in (column.header, *column.cells)
+        )
+        for column in columns
+    ) + GAP * (len(columns) - 1)
 
 
 def require_folder(path: Path) -> None:
@@ -97,7 +160,7 @@ def show_notices() -> None:
 
 
 def _stderr() -> Console:
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return PatientConsole(stderr=True, highlight=False)
 
 
 def _escaped(text: str) -> str:

@@ -16,7 +16,7 @@ from rich.progress import (
 )
 
 from proxmesh.cli.console import console
-from proxmesh.cli.progress import numbers
+from proxmesh.display.stages import numbers
 from proxmesh.launchers import cores
 from proxmesh.runs.pool import (
     Ended,
@@ -29,6 +29,7 @@ from proxmesh.runs.pool import (
 
 __all__ = ["carry_out"]
 
+ROOM_FOR_TWO = 110  # columns of a terminal, for a name, a bar and two numbers
 BAD_OUTCOMES = {"diverged": "red", "failed": "red", "interrupted": "yellow"}
 
 
@@ -102,7 +103,8 @@ class _Display:
             self._bars[name] = self._progress.add_task(name, total=steps, numbers="")
         update: dict[str, Any] = {"completed": message.k}
         if message.row is not None:
-            update["numbers"] = numbers(message.row)
+            narrow = console.width < ROOM_FOR_TWO
+            update["numbers"] = numbers(message.row, most=1 if narrow else 2)
         self._progress.update(self._bars[name], **update)
 
     def _end(self, message: Ended) -> None:
@@ -126,7 +128,7 @@ class _Display:
 def _bars() -> Progress:
     return Progress(
         TextColumn("{task.description}"),
-        BarColumn(bar_width=24),
+        BarColumn(bar_width=20),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TextColumn("{task.fields[numbers]}"),

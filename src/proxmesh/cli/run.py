@@ -1,8 +1,10 @@
 """`proxmesh run`: one method on one task."""
 
 import json
+import math
 import signal
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, final
@@ -14,8 +16,10 @@ from proxmesh.cli.console import console, show_notices, warn
 from proxmesh.cli.options import TaskOptions, describes_a_task
 from proxmesh.errors import InputError
 from proxmesh.launchers import launched
+from proxmesh.solver.reading import method_called
 
 if TYPE_CHECKING:
+    from proxmesh.display.stages import Watcher
     from proxmesh.runs.build import Built
     from proxmesh.runs.config import Config
     from proxmesh.solver.result import Result
@@ -36,7 +40,9 @@ COLORS = {
 @describes_a_task()
 def run(
     task: TaskOptions,
-    algorithm: Annotated[str | None, typer.Option(help="Method [hsm-admm].")] = None,
+    algorithm: Annotated[
+        str | None, typer.Option(help="Method, or FILE.py:CLASS [hsm-admm].")
+    ] = None,
     out: Annotated[
         str | None, typer.Option(help="Run folder [a new one under runs/].")
     ] = None,
@@ -138,18 +144,33 @@ def _go(
             f"`--engine simulated` runs in one process, but {launch.launcher} started "
             f"{launch.size}. Start it alone, or use `--engine {launch.engine}`."
         )
-    built = build(config)
-    world = built.world
-    place = str(folder or _new_folder(built))
-    folder = Path(world.share({"folder": place})["folder"])
-    prepared = built.prepare(folder, force, resume)
-    with announcing_failure(world):
-        verdict = prepared.certificate() if how.strict or not how.silent else None
-        if how.strict and verdict is not None and verdict.verdict == "unstable":
-            raise InputError(f"`--strict`: {verdict}")
+    watcher = _watcher(config.run.steps, how.silent or launch.rank > 0)
+    with nullcontext() if watcher is None else watcher.shown():
+        if watcher is not None:
+            watcher.on_prepare("reading the data")
+        built = build(config)
+        world = built.world
+        place = str(folder or _new_folder(built))
+        folder = Path(world.share({"folder": place})["folder"])
+        prepared = built.prepare(folder, force, resume, watcher)
+        with announcing_failure(world):
+            verdict = prepared.certificate() if how.strict or not how.silent else None
+            if how.strict and verdict is not None and verdict.verdict == "unstable":
+                raise InputError(f"`--strict`: {verdict}")
     if not how.silent and world.is_root:
         _announce(built, prepared, verdict, how.verbose)
     return _carried_out(built, prepared, how)
+
+
+def _watcher(steps: int, silent: bool) -> "Watcher | None":
+    """The observer that suits where stdout goes."""
+    from proxmesh.display.progress import LiveProgress, PlainProgress
+
+    if silent:
+        return None
+    if console.is_terminal:
+        return LiveProgress(console, steps)
+    return PlainProgress(console, steps)
 
 
 def _announce(
@@ -172,15 +193,12 @@ def _announce(
 
 
 def _carried_out(built: "Built", prepared: "Run", how: Manner) -> int:
-    from proxmesh.cli.progress import progress
-
     is_root, folder = built.world.is_root, prepared.hooks.out
     assert folder is not None
     console.quiet = not is_root
     received: list[int] = []
     _stop_at_signals(received)
-    with progress(prepared.settings.steps, how.silent or not is_root) as observer:
-        result = prepared.go(observer)
+    result = prepared.go()
     if is_root:
         from proxmesh.report.pictures import draw_what_is_there
 
@@ -212,7 +230,8 @@ def _new_folder(built: "Built") -> Path:
     data = Path(built.data_name).stem
     graph = f"{Path(config.graph.name).stem}{built.graph.n}"
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    base = Path("runs") / f"{stamp}-{config.algorithm.name}-{data}-{graph}"
+    method = method_called(config.algorithm.name)
+    base = Path("runs") / f"{stamp}-{method}-{data}-{graph}"
     folder, count = base, 1
     while folder.exists():  # two runs started in the same second
         count += 1
@@ -223,7 +242,7 @@ def _new_folder(built: "Built") -> Path:
 def _title(built: "Built") -> str:
     config = built.config
     return (
-        f"{config.algorithm.name} on {Path(built.data_name).stem}: "
+        f"{method_called(config.algorithm.name)} on {Path(built.data_name).stem}: "
         f"{built.model} with {built.problem.layout.p:,} parameters, "
         f"{config.graph.name} of {built.graph.n} agents, "
         f"batch {config.run.batch}, seed {config.seed}"
@@ -247,9 +266,11 @@ def _print_summary(result: "Result", folder: Path) -> None:
     ]  # fmt: skip
     for name in [c for c in shown if c in history]:
         column = history[name]
-        best = column.max() if name in HIGHER_IS_BETTER else column.min()
+        later = column.iloc[1:]  # agents that start alike agree best at the start
+        best = later.max() if name in HIGHER_IS_BETTER else later.min()
         values = (column.iloc[0], column.iloc[-1], best)
-        table.add_row(name.replace("_", " "), *(f"{v:.4g}" for v in values))
+        told = ("" if math.isnan(v) else f"{v:.4g}" for v in values)
+        table.add_row(name.replace("_", " "), *told)
     console.print(table)
     final = result.final
     if final:

@@ -32,7 +32,7 @@ STEPS, TUNING_SEED = 1000, 1000
 def tune(
     task: TaskOptions,
     algorithms: Annotated[
-        str | None, typer.Option(help="Methods a,b,c, or all [hsm-admm].")
+        str | None, typer.Option(help="Methods a,b,FILE.py:CLASS, or all [hsm-admm].")
     ] = None,
     trials: Annotated[int, typer.Option(help="Trials per method.", min=1)] = 12,
     gradients: Annotated[
@@ -64,13 +64,15 @@ def tune(
     from proxmesh.cli.pool_progress import carry_out
     from proxmesh.runs.build import build
     from proxmesh.runs.compare import single_threaded
+    from proxmesh.runs.methods import by_label
     from proxmesh.runs.spaces import load_spaces
     from proxmesh.runs.tune import Tuning, searches
 
     base = _task_to_tune_on(task)
-    labels = method_names(algorithms, ("hsm-admm",))
+    wanted = by_label(method_names(algorithms, ("hsm-admm",)))
     budget = _budget(base, trials, gradients, objective, sampler)
-    spaces = load_spaces(space)
+    own = {label: name for label, name in wanted.items() if label != name}
+    spaces = load_spaces(space, own)
     first = build(single_threaded(base))
     folder = Path(out)
     require_folder(folder)
@@ -78,11 +80,12 @@ def tune(
     tuning = Tuning(
         searches(
             {**first.tree(), "run": run},
-            labels,
+            list(wanted),
             spaces,
             budget,
             shard_size=first.problem.num_samples / first.graph.n,
             out=folder,
+            names=wanted,
         )
     )
     with RunFolder(folder).locked():
@@ -133,6 +136,7 @@ def _print_best(made: "Sequence[Search]") -> None:
             continue
         options, value = search.best
         values = ", ".join(f"{k} {v:g}" for k, v in flattened(options).items())
+        values += " (automatic)" if search.automatic_is_best else ""
         tried = "-" if search.defaults is None else f"{search.defaults:.3g}"
         table.add_row(search.label, f"{value:.3g}", tried, values)
     print_wide(table)

@@ -15,7 +15,7 @@ from proxmesh.errors import InputError, Notice, shortened
 from proxmesh.runs.config import flattened, task_of
 from proxmesh.solver.folder import RunFolder
 from proxmesh.solver.outcome import Outcome
-from proxmesh.solver.reading import one_line
+from proxmesh.solver.reading import method_in, one_line
 
 __all__ = ["FinishedRun", "collect", "read_runs", "require_one_task"]
 
@@ -184,7 +184,7 @@ def _label(folder: Path, config: Mapping[str, Any]) -> str:
     folder = folder.resolve()
     if folder.name.startswith("seed-"):
         return shortened(folder.parent.name)
-    return shortened(config.get("algorithm", {}).get("name", folder.name))
+    return shortened(method_in(config) or folder.name)
 
 
 def _in_order(file: Path) -> tuple[tuple[bool, int | str], ...]:

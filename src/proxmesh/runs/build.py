@@ -11,7 +11,6 @@ from typing import Any, final
 import torch
 from torch import nn
 
-from proxmesh.algorithms import ALGORITHMS
 from proxmesh.construct import construct
 from proxmesh.data.agent_files import agent_files, load_agents
 from proxmesh.data.datasets import DATASETS, Dataset, loaded
@@ -30,12 +29,13 @@ from proxmesh.runs.config import (
     RegularizerSection,
     flattened,
 )
+from proxmesh.runs.methods import method_named, whole_name
 from proxmesh.solver.failures import announcing_failure
 from proxmesh.solver.folder import RunFolder, without_empty
 from proxmesh.solver.preparation import prepared
 from proxmesh.solver.resuming import newest_whole
 from proxmesh.solver.run import Run
-from proxmesh.solver.settings import EVALUATIONS, Hooks
+from proxmesh.solver.settings import EVALUATIONS, Hooks, Observer
 from proxmesh.types import Algorithm, World
 
 __all__ = ["Built", "build", "build_algorithm", "build_graph"]
@@ -69,7 +69,11 @@ class Built:
         return PER_AGENT if _has_agent_files(self.config) else self.config.data.name
 
     def prepare(
-        self, out: Path | None = None, force: bool = False, resume: bool = False
+        self,
+        out: Path | None = None,
+        force: bool = False,
+        resume: bool = False,
+        observer: Observer | None = None,
     ) -> Run:
         """Prepare the run; its folder will hold the complete config.
 
@@ -90,6 +94,8 @@ class Built:
                 out=out,
                 force=force or resume,
                 config=self.complete,
+                observer=observer,
+                progress=False,
             ),
             world=self.world,
             checkpoint=checkpoint,
@@ -119,6 +125,7 @@ class Built:
         if _has_agent_files(config):
             folder = str(Path(config.data.dir or "").resolve())
             tree["data"] |= {"name": self.data_name, "dir": folder}
+        tree["algorithm"]["name"] = whole_name(config.algorithm.name)
         for section in ("data", "graph"):  # users' files: found again from any folder
             file = Path(tree[section]["name"])
             if file.is_file():
@@ -230,7 +237,7 @@ def _built(kind: str, known: Mapping[str, Any], section: Any) -> Any:
 def build_algorithm(config: Config) -> Any:
     """Build the method that the config names, with its options."""
     name, options = config.algorithm.name, config.algorithm.options
-    method = _named("algorithm", ALGORITHMS, name)
+    method = method_named(name)
     for key, value in method.fixed.items():
         if options.setdefault(key, value) != value:
             raise InputError(

@@ -20,7 +20,7 @@ from proxmesh.errors import InputError, shortened, unknown
 from proxmesh.solver.folder import RunFolder, are_of_a_run
 from proxmesh.solver.lock import holder_of
 from proxmesh.solver.outcome import Outcome
-from proxmesh.solver.reading import one_line
+from proxmesh.solver.reading import method_in, one_line
 
 __all__ = [
     "OUTCOMES",
@@ -281,7 +281,7 @@ def _task(config: Mapping[str, Any]) -> dict[str, Any]:
         return shortened(Path(config.get(section, {}).get("name", "")).stem, 40)
 
     return {
-        "algorithm": shortened(config.get("algorithm", {}).get("name", ""), 40),
+        "algorithm": shortened(method_in(config), 40),
         "data": name_of("data"),
         "model": name_of("model"),
         "graph": name_of("graph"),
@@ -331,10 +331,11 @@ def _last_written(folder: RunFolder) -> float:
 
 
 def _telling_rows(history: Any) -> Iterator[tuple[str, dict[str, float]]]:
-    """The first row, the last, and the one with the least stationarity."""
+    """The first row, the last, and of those after the start the most stationary."""
     if history.empty:
         return
     yield "first", history.iloc[0].to_dict()
     yield "last", history.iloc[-1].to_dict()
-    if "stationarity" in history and history["stationarity"].notna().any():
-        yield "best", history.loc[history["stationarity"].idxmin()].to_dict()
+    later = history.iloc[1:]
+    if "stationarity" in later and later["stationarity"].notna().any():
+        yield "best", later.loc[later["stationarity"].idxmin()].to_dict()

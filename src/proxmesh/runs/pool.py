@@ -86,6 +86,7 @@ class Ended:
     outcome: str
     message: str
     final: Mapping[str, float] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)  # that it found itself
 
 
 Message: TypeAlias = Progressed | Noted | Ended
@@ -215,7 +216,8 @@ def _carried_out(run: PlannedRun, sender: Connection) -> Ended:
     going_on = RunFolder(run.folder).is_resumable() and not run.difference()
     prepared = built.prepare(run.folder, force=True, resume=going_on)
     result = prepared.go(_Reporter(run, sender))
-    return Ended(run, str(result.outcome), result.message, result.final)
+    outcome, message = str(result.outcome), result.message
+    return Ended(run, outcome, message, result.final, prepared.settled.constants)
 
 
 class _Reporter:
@@ -224,6 +226,9 @@ class _Reporter:
     def __init__(self, run: PlannedRun, sender: Connection) -> None:
         self._run, self._sender = run, sender
         self._next = 0.0
+
+    def on_prepare(self, what: str) -> None:
+        """Say nothing: runs side by side are prepared at different times."""
 
     def on_compile(self, seconds: float) -> None:
         """Say nothing: runs side by side compile at different times."""

@@ -22,11 +22,11 @@ from functools import cache
 from importlib import resources
 from typing import Any, final
 
-from proxmesh.algorithms import ALGORITHMS
 from proxmesh.construct import construct
 from proxmesh.errors import InputError, shortened, unknown
 from proxmesh.files import parsed_toml, read_text
 from proxmesh.runs.config import flattened, task_of
+from proxmesh.runs.methods import method_named
 
 __all__ = [
     "DEFAULTS",
@@ -139,10 +139,12 @@ def _parsed(text: str, source: str) -> Parameters:
 
 def _nested_defaults(name: str, options: Any) -> dict[str, Any]:
     """The method's own schedules, of which only a part is set anew."""
-    if name not in ALGORITHMS or not isinstance(options, Mapping):
+    if not isinstance(options, Mapping):
         return {}
     nested = [key for key, value in options.items() if isinstance(value, Mapping)]
-    method = ALGORITHMS[name]
+    if not nested:
+        return {}
+    method = method_named(name)
     own = dataclasses.asdict(method.kind(**method.fixed))
     return {k: own[k] for k in nested if isinstance(own.get(k), Mapping)}
 
@@ -171,9 +173,7 @@ def _check(parameters: Parameters, label: str) -> None:
         )
     section = parameters.section(label)
     name = section.pop("name")
-    if not isinstance(name, str) or name not in ALGORITHMS:
-        raise unknown("algorithm", name, ALGORITHMS, of=parameters.source)
-    method = ALGORITHMS[name]
+    method = method_named(str(name), of=parameters.source)
     try:
         construct(f"algorithm `{name}`", method.kind, {**section, **method.fixed})
     except InputError as error:

@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from proxmesh.display.progress import Wanted, watching
 from proxmesh.errors import InputError
 from proxmesh.graphs import Graph
 from proxmesh.metrics import Metric
 from proxmesh.network import connect
 from proxmesh.runs.build import build
 from proxmesh.runs.config import Config, flattened, load_config, without_empty
+from proxmesh.runs.methods import is_from_file, whole_name
 from proxmesh.solver.folder import RunFolder
 from proxmesh.solver.method_as_text import from_written
 from proxmesh.solver.outcome import Outcome
@@ -60,6 +62,8 @@ def saved_config(folder: Path, said: Mapping[str, Any]) -> Config:
 def _is_same(before: Any, now: Any) -> bool:
     """Whether two values of a config mean the same; files are kept by whole paths."""
     if isinstance(before, str) and isinstance(now, str) and before != now:
+        if is_from_file(now):
+            return whole_name(now) == before
         return Path(now).exists() and str(Path(now).resolve()) == before
     return bool(before == now)
 
@@ -95,6 +99,7 @@ def resume(
     metrics: Mapping[str, Metric] | None = None,
     callbacks: Sequence[Callback] = (),
     observer: Observer | None = None,
+    progress: Wanted = "auto",
 ) -> Result:
     """Go on with a run that was cut off: a crash, a power cut, Ctrl-C.
 
@@ -115,7 +120,7 @@ def resume(
         A larger number than before; all iterations count, not only the further ones.
     engine, timeout, compile
         As in `proxmesh.solve`, and as before if they are not given.
-    metrics, callbacks, observer
+    metrics, callbacks, observer, progress
         As in `proxmesh.solve`; they are not in the checkpoint.
 
     Returns
@@ -144,7 +149,8 @@ def resume(
     """
     folder = Path(folder)
     if problem is None:
-        return _of_config(folder, steps, engine, timeout, compile).go(observer)
+        run = _of_config(folder, steps, engine, timeout, compile)
+        return run.go(observer or watching(progress, run.settings.steps))
     checkpoint = newest_manifest(RunFolder(folder).checkpoints)
     if checkpoint is None:
         raise InputError(
@@ -178,6 +184,7 @@ def resume(
         metrics=metrics or {},
         callbacks=callbacks,
         observer=observer,
+        progress=observer is None and progress,
         out=folder,
         config=manifest.config,
     )

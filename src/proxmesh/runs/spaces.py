@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from typing import Annotated, Any, TypeAlias, final
@@ -21,6 +21,7 @@ from proxmesh.algorithms import ALGORITHMS
 from proxmesh.errors import InputError, shortened, unknown
 from proxmesh.files import parsed_toml, read_text
 from proxmesh.runs.config import put
+from proxmesh.runs.methods import method_named
 from proxmesh.schedules import Power
 
 __all__ = ["Choice", "Range", "Space", "load_spaces"]
@@ -127,19 +128,25 @@ class Space:
         return [every[i * len(every) // trials] for i in range(trials)]  # spread out
 
 
-def load_spaces(file: str | None = None) -> dict[str, Space]:
-    """The spaces of all methods and, over them, those of a TOML file."""
+def load_spaces(
+    file: str | None = None, own: Mapping[str, str] | None = None
+) -> dict[str, Space]:
+    """The spaces of all methods and, over them, those of a TOML file.
+
+    `own`: names of methods that are not ours, by their labels.
+    """
     tree: dict[str, Any] = {name: m.space for name, m in ALGORITHMS.items()}
+    tree |= {label: method_named(name).space for label, name in (own or {}).items()}
     if file is not None:
-        tree |= _parsed(read_text(file, "space"), f"space `{file}`")
+        tree |= _parsed(read_text(file, "space"), f"space `{file}`", tree)
     return {label: _space(label, entries) for label, entries in tree.items()}
 
 
-def _parsed(text: str, source: str) -> dict[str, Any]:
+def _parsed(text: str, source: str, known: Iterable[str]) -> dict[str, Any]:
     tree = parsed_toml(text, source)
     for label, entries in tree.items():
-        if label not in ALGORITHMS:
-            raise unknown("algorithm", label, ALGORITHMS, of=source)
+        if label not in known:
+            raise unknown("algorithm", label, known, of=source)
         if not isinstance(entries, Mapping):
             got = shortened(entries, write=repr)
             raise InputError(f"{source}: `{label}` must be a table, got {got}.")

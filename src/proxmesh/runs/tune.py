@@ -3,8 +3,9 @@
 import datetime
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final, get_args
 
@@ -12,7 +13,6 @@ import pandas as pd
 import tomli_w
 
 from proxmesh import __version__
-from proxmesh.algorithms import ALGORITHMS
 from proxmesh.errors import InputError, unknown
 from proxmesh.runs.compare import (
     built_method,
@@ -21,10 +21,11 @@ from proxmesh.runs.compare import (
     steps_within,
 )
 from proxmesh.runs.config import flattened, task_of
+from proxmesh.runs.methods import method_named
 from proxmesh.runs.pool import Ended, PlannedRun
 from proxmesh.runs.spaces import Choice, Space
 from proxmesh.solver.folder import RunFolder
-from proxmesh.types import finds_constants
+from proxmesh.types import Algorithm, finds_constants
 
 if TYPE_CHECKING:
     import optuna
@@ -34,6 +35,7 @@ __all__ = [
     "Sampler",
     "Search",
     "Tuning",
+    "opened",
     "searches",
     "trial_table",
     "write_parameters",
@@ -75,17 +77,22 @@ class _Asked:
 @final
 @dataclass(slots=True)
 class Search:
-    """The trials of one method; its defaults come first if they lie in the space."""
+    """The trials of one method; its defaults come first if they lie in the space.
 
-    task: Mapping[str, Any]  # a complete config
+    `config_of` makes the config of a trial from options, and refuses those that do not
+    fit method or budget.
+    """
+
     space: Space
     budget: Budget
-    shard_size: float
+    config_of: Callable[[Mapping[str, Any]], dict[str, Any]]
     folder: Path
     study: "optuna.Study"
     size: int  # trials to make
     begins_with_defaults: bool
     automatic: bool  # the defaults are found in each run: no point of the space
+    method: str = ""  # its name, where the label is not
+    constants: dict[str, Any] = field(default_factory=dict)  # that were found
     trials: list[dict[str, Any]] = field(default_factory=list)
     _open: dict[str, _Asked] = field(default_factory=dict)
 
@@ -119,28 +126,47 @@ class Search:
                 return run
             require_same(run)
             summary = RunFolder(folder).summary()
-            self.tell(run, summary["outcome"], summary["final"], summary["message"])
+            self.tell(
+                run,
+                summary["outcome"],
+                summary["final"],
+                summary["message"],
+                _found_in(folder),
+            )
         return None
 
     def tell(
-        self, run: PlannedRun, outcome: str, final: Mapping[str, float], message: str
+        self,
+        run: PlannedRun,
+        outcome: str,
+        final: Mapping[str, float],
+        message: str,
+        constants: Mapping[str, Any] | None = None,
     ) -> None:
-        """Take note of how a trial ended."""
+        """Take note of how a trial ended, and of constants that it found itself."""
         asked = self._open.pop(run.name)
         good = outcome in {"finished", "target reached"}
         value = final.get(self.budget.objective, math.inf) if good else math.inf
         steps = run.config["run"]["steps"]
+        if asked.trial is None:
+            self.constants = dict(constants or {})
+            asked = _Asked(None, self.constants)
         self._note(asked, outcome=outcome, value=value, steps=steps, message=message)
 
     @property
     def best(self) -> tuple[dict[str, Any], float]:
         """The options that reached the least, and what they reached."""
-        searched = [t.value for t in self.study.trials if t.value is not None]
-        least = min(searched, default=math.inf)
-        own = self.defaults if self.automatic else None
-        if own is not None and own <= least:
-            return {}, own  # no constant given: the automatic ones
+        if self.automatic_is_best:
+            assert self.defaults is not None
+            return self.constants, self.defaults
         return self.space.options(self.study.best_params), self.study.best_value
+
+    @property
+    def automatic_is_best(self) -> bool:
+        """Whether no trial was better than the constants that the method finds."""
+        searched = [t.value for t in self.study.trials if t.value is not None]
+        own = self.defaults if self.automatic else None
+        return own is not None and own <= min(searched, default=math.inf)
 
     @property
     def found(self) -> bool:
@@ -169,15 +195,6 @@ class Search:
                 low, high = dimension.low, dimension.high
                 trial.suggest_float(name, low, high, log=dimension.log)
         return trial
-
-    def config_of(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The config of a trial; refuse values that do not fit method or budget."""
-        section = {"name": self.label, **options}
-        algorithm, batch = built_method(section), self.task["run"]["batch"]
-        steps = steps_within(self.budget.gradients, algorithm, batch, self.shard_size)
-        changes = {"steps": steps, "eval_every": steps, "kkt": False}
-        seed = self.task["seed"]
-        return run_config(self.task, section, algorithm, seed, **changes)
 
     def _note(
         self, asked: _Asked, *, outcome: str, value: float, steps: int, message: str
@@ -213,7 +230,7 @@ class Tuning:
         """Take note of how a trial ended; return what is to be tried next."""
         run = ended.run
         search = next(s for s in self.searches if s.folder == run.folder.parent)
-        search.tell(run, ended.outcome, ended.final, ended.message)
+        search.tell(run, ended.outcome, ended.final, ended.message, ended.constants)
         return _without_none([search.next()])
 
     @property
@@ -229,6 +246,13 @@ class Tuning:
         return file
 
 
+def _found_in(folder: Path) -> dict[str, Any]:
+    """The constants that the run in a folder found itself."""
+    config = RunFolder(folder).config()
+    names = config.get("run", {}).get("automatic", ())
+    return {name: config["algorithm"][name] for name in names}
+
+
 def _without_none(runs: Iterable[PlannedRun | None]) -> list[PlannedRun]:
     return [run for run in runs if run is not None]
 
@@ -241,45 +265,76 @@ def searches(
     *,
     shard_size: float,
     out: Path,
+    names: Mapping[str, str] | None = None,
 ) -> list[Search]:
-    """Open a search for each method on a complete config's task."""
-    optuna = _optuna()
+    """Open a search for each method on a complete config's task.
+
+    `names`: those of methods that are not called like their labels.
+    """
     found = []
     for label in labels:
-        if label not in ALGORITHMS:
-            raise unknown("algorithm", label, ALGORITHMS)
+        name = (names or {}).get(label, label)
+        method_named(name)
         space = spaces.get(label)
         if space is None or not space.dimensions:
             raise InputError(
                 f"the search space of `{label}` is empty. Give it a table "
                 f"[{label}] with `--space FILE`, or leave the method out."
             )
-        sampler = optuna.samplers.TPESampler(
-            seed=budget.seed, n_startup_trials=RANDOM_TRIALS
-        )
-        study = optuna.create_study(sampler=sampler)
-        method = built_method({"name": label})
-        automatic = finds_constants(method) and bool(method.missing)
-        own = None if automatic else space.point(method)
-        points = [] if own is None else [own]
-        if budget.sampler == "grid":
-            points += space.grid(budget.trials - len(points) - automatic)
-        for point in points:
-            study.enqueue_trial(point)
-        search = Search(
-            task=task,
-            space=space,
-            budget=budget,
-            shard_size=shard_size,
-            folder=out / label,
-            study=study,
-            size=budget.trials if budget.sampler == "tpe" else len(points) + automatic,
-            begins_with_defaults=automatic or own is not None,
-            automatic=automatic,
-        )
-        search.config_of(space.options(own or space.grid(1)[0]))  # wrong budgets now
-        found.append(search)
+        config_of = partial(_trial_config, task, name, budget, shard_size)
+        defaults = built_method({"name": name})
+        found.append(opened(defaults, space, budget, config_of, out / label, name=name))
     return found
+
+
+def _trial_config(
+    task: Mapping[str, Any],
+    name: str,
+    budget: Budget,
+    shard_size: float,
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    section = {"name": name, **options}
+    algorithm, batch = built_method(section), task["run"]["batch"]
+    steps = steps_within(budget.gradients, algorithm, batch, shard_size)
+    changes = {"steps": steps, "eval_every": steps, "kkt": False}
+    return run_config(task, section, algorithm, task["seed"], **changes)
+
+
+def opened(
+    defaults: Algorithm[Any],
+    space: Space,
+    budget: Budget,
+    config_of: Callable[[Mapping[str, Any]], dict[str, Any]],
+    folder: Path,
+    *,
+    name: str = "",
+) -> Search:
+    """Open the search of one method, which begins with these defaults."""
+    optuna = _optuna()
+    sampler = optuna.samplers.TPESampler(
+        seed=budget.seed, n_startup_trials=RANDOM_TRIALS
+    )
+    study = optuna.create_study(sampler=sampler)
+    automatic = finds_constants(defaults) and bool(defaults.missing)
+    own = None if automatic else space.point(defaults)
+    points = [] if own is None else [own]
+    if budget.sampler == "grid":
+        points += space.grid(budget.trials - len(points) - automatic)
+    for point in points:
+        study.enqueue_trial(point)
+    config_of(space.options(own or space.grid(1)[0]))  # wrong budgets now
+    return Search(
+        space=space,
+        budget=budget,
+        config_of=config_of,
+        folder=folder,
+        study=study,
+        size=budget.trials if budget.sampler == "tpe" else len(points) + automatic,
+        begins_with_defaults=automatic or own is not None,
+        automatic=automatic,
+        method=name or space.label,
+    )
 
 
 def trial_table(made: Sequence[Search]) -> pd.DataFrame:
@@ -312,11 +367,19 @@ def write_parameters(
             "defaults_reached": {
                 s.label: s.defaults for s in made if s.defaults is not None
             },
+            "automatic": {  # constants that no trial was better than
+                s.label: list(s.constants) for s in made if s.automatic_is_best
+            },
         },
         "task": task_of(config),
-        "methods": {search.label: search.best[0] for search in made},
+        "methods": {search.label: _section(search) for search in made},
     }
     file.write_text(tomli_w.dumps(tree))
+
+
+def _section(search: Search) -> dict[str, Any]:
+    named = {} if search.method == search.label else {"algorithm": search.method}
+    return {**named, **search.best[0]}
 
 
 def _optuna() -> Any:

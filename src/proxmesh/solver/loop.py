@@ -302,7 +302,8 @@ class Loop:
         if knows_a_remedy(self.algorithm):
             remedy = self.algorithm.remedy()
         message = post_mortem(good, step, last, self.world, remedy)
-        if self.hooks.observer is None:  # a returned result is easily left unread
+        if self.hooks.observer is None or self.hooks.progress:
+            # A returned result is easily left unread.
             warnings.warn(f"the run diverged {message}", Notice, stacklevel=5)
         return self._result(Outcome.DIVERGED, message, good)
 

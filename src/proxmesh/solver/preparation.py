@@ -1,6 +1,8 @@
 """Prepare a run, once: check, join the network, settle what is automatic, start."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from functools import wraps
 from inspect import signature
 from pathlib import Path
@@ -10,6 +12,7 @@ import networkx as nx
 import torch
 from torch import Tensor
 
+from proxmesh.display.progress import watching
 from proxmesh.errors import InputError
 from proxmesh.graphs import Graph, as_graph
 from proxmesh.metrics import Metric
@@ -23,6 +26,13 @@ from proxmesh.solver.arguments import (
 )
 from proxmesh.solver.checkpoint import Checkpoint
 from proxmesh.solver.compile_step import pays_off
+from proxmesh.solver.continuing import (
+    as_before,
+    as_saved,
+    found_before,
+    restored,
+    with_constants_of,
+)
 from proxmesh.solver.facts import deciding
 from proxmesh.solver.failures import announcing_failure
 from proxmesh.solver.folder import RunFolder
@@ -32,7 +42,6 @@ from proxmesh.solver.method_as_text import from_written
 from proxmesh.solver.result import Result
 from proxmesh.solver.run import Run
 from proxmesh.solver.settings import Callback, Hooks, Observer, Settings, joined_before
-from proxmesh.solver.state import state_of
 from proxmesh.solver.threads import ThreadWatch
 from proxmesh.theory import Settled, settled
 from proxmesh.types import (
@@ -70,6 +79,7 @@ def prepare(
     monitor: Literal["theory"] | None = None,
     callbacks: Sequence[Callback] = (),
     observer: Observer | None = None,
+    progress: bool | Literal["auto"] = "auto",
     compile: bool | Literal["auto"] = "auto",  # noqa: A002 - torch's own word for it
     checkpoint_every: int | str | None = None,
     threads: int | None = None,
@@ -88,7 +98,7 @@ def prepare(
     problem, algorithm, graph, steps
         What to minimize, how, who talks to whom, and how many iterations.
     state, x0, init, engine, timeout, eval_every, evaluation, target, metrics, kkt, \
-monitor, callbacks, observer, compile, checkpoint_every, threads, out, \
+monitor, callbacks, observer, progress, compile, checkpoint_every, threads, out, \
 config, force
         See `proxmesh.solve`, which is ``prepare(...).go()``.
 
@@ -178,7 +188,12 @@ def solve(*args: Any, **kwargs: Any) -> Result:
     callbacks, observer
         ``callback(row, state)`` is called after every evaluation but the first; when
         one returns True the run stops with the outcome `target reached`. The observer
-        is told every row, and a few times a second how far the run is.
+        is told every row, a few times a second how far the run is, and before that
+        which stage of preparing has begun.
+    progress
+        Show the run on stderr: a bar on a terminal, a bar in a notebook, one line per
+        evaluation elsewhere; and before iteration 0 what is being done. ``"auto"``: on
+        a terminal and in a notebook, if there is no observer.
     compile
         Compile the whole step first: True, False, or ``"auto"``, when a run of this
         length is likely to win more time than that takes. Results agree to rounding;
@@ -228,19 +243,35 @@ def prepared(
     world: World | None = None,
     checkpoint: Checkpoint | None = None,
 ) -> Run:
-    """Prepare a run from settings and hooks.
+    """Prepare a run from settings and hooks, and show that if it is wanted.
 
     `world`: a network joined before; `checkpoint`: where the run goes on.
     """
+    watcher = watching(hooks.progress, settings.steps)
+    if watcher is not None:
+        hooks = replace(hooks, observer=watcher)
+    with nullcontext() if watcher is None else watcher.shown():
+        return _prepared(problem, algorithm, graph, settings, hooks, world, checkpoint)
+
+
+def _prepared(  # noqa: PLR0917 - it is `prepared`
+    problem: Problem,
+    algorithm: Algorithm[Any],
+    graph: "Graph | nx.Graph[Any]",
+    settings: Settings,
+    hooks: Hooks,
+    world: World | None,
+    checkpoint: Checkpoint | None,
+) -> Run:
     state = hooks.state
     if isinstance(state, Result):
-        settings = _as_before(settings, state)
-        algorithm = _with_constants_of(state.algorithm, algorithm)
+        settings = as_before(settings, state)
+        algorithm = with_constants_of(state.algorithm, algorithm)
         state = state.state
     if checkpoint is not None:
         saved = checkpoint.manifest
-        settings = _as_saved(settings, saved.settings)
-        algorithm = _with_constants_of(from_written(saved.algorithm), algorithm)
+        settings = as_saved(settings, saved.settings)
+        algorithm = with_constants_of(from_written(saved.algorithm), algorithm)
     require_start(state, hooks.x0, algorithm)
     require_parts(problem, algorithm)
     require_wishes(settings, hooks)
@@ -254,22 +285,22 @@ def prepared(
             RunFolder(hooks.out).require_free(hooks.force or checkpoint is not None)
         if checkpoint is not None and chooses_a_way(problem):
             problem = problem.taken_in(checkpoint.manifest.problem)
+        _tell(hooks, "opening the data")
         problem = _local_part(problem, world)
         require_room(algorithm, problem, world)
         if checkpoint is not None:
-            state = _restored(checkpoint, algorithm, problem, world)
+            state = restored(checkpoint, algorithm, problem, world)
             given = state.x
         rows = _first_rows(problem, world, given, hooks)
         require_width(rows, problem, world, "x0" if state is None else "state.x")
         start = 0 if state is None else int(state.k)
         facts = deciding(algorithm, problem, rows, settings, hooks)
         world.agree({**facts, "start": f"iteration {start}"})
-        automatic = () if checkpoint is None else saved.algorithm.get("automatic", ())
-        found = Settled(algorithm, automatic=tuple(automatic))
+        found = Settled(algorithm, automatic=found_before(checkpoint))
         if state is None:
             if given is None and hooks.init == "same":
                 rows = _rows_of_root(rows, world)
-            found = settled(algorithm, problem, world, graph, rows)
+            found = _settled(algorithm, problem, world, graph, rows, hooks=hooks)
             state = found.algorithm.init(rows, problem, world)
         del rows, given  # the state must be the only one to hold them: they are large
         reuse_large_blocks(state.x)
@@ -293,39 +324,27 @@ def prepared(
         return run
 
 
-def _restored(
-    checkpoint: Checkpoint, algorithm: Algorithm[Any], problem: Problem, world: World
-) -> Any:
-    """Our agents' part of the state that a checkpoint holds."""
-    tensors = checkpoint.tensors(world.agents, world.degree.device)
-    kind = state_of(algorithm)
-    if kind is None:  # it does not say: have it make one
-        kind = type(algorithm.init(tensors["x"], problem, world))
-    return checkpoint.state(kind, tensors)
+def _settled(
+    algorithm: Algorithm[Any],
+    problem: Problem,
+    world: World,
+    graph: Graph,
+    rows: Tensor,
+    *,
+    hooks: Hooks,
+) -> Settled:
+    """Find what is missing; afterwards the first gradients are taken."""
+    if finds_constants(algorithm) and algorithm.missing:
+        _tell(hooks, "finding constants")
+    found = settled(algorithm, problem, world, graph, rows)
+    _tell(hooks, "taking the first gradients")
+    return found
 
 
-def _as_before(settings: Settings, earlier: Result) -> Settings:
-    """Compile if the run that is gone on from did, where that is left open."""
-    if settings.compile != "auto":
-        return settings
-    return settings.changed(compile="on" if earlier.compiled else "off")
-
-
-def _as_saved(settings: Settings, saved: Mapping[str, Any]) -> Settings:
-    """Evaluate and compile as before the run was cut off, where that is left open."""
-    open_ones = {
-        "eval_every": settings.eval_every is None,
-        "compile": settings.compile == "auto",
-    }
-    return settings.changed(**{n: saved[n] for n, left in open_ones.items() if left})
-
-
-def _with_constants_of(earlier: Any, algorithm: Algorithm[Any]) -> Algorithm[Any]:
-    """The algorithm with what an earlier run of the same kind has found."""
-    same_kind = type(earlier) is type(algorithm)
-    if same_kind and finds_constants(algorithm) and algorithm.missing:
-        return algorithm.with_constants_of(earlier)
-    return algorithm
+def _tell(hooks: Hooks, stage: str) -> None:
+    """Let the observer know what begins."""
+    if hooks.observer is not None:
+        hooks.observer.on_prepare(stage)
 
 
 def _joined(

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = [
     "config_in",
     "last_row_in",
+    "method_called",
+    "method_in",
     "one_line",
     "summary_in",
     "table_in",
@@ -72,6 +74,23 @@ def config_in(file: Path) -> dict[str, Any]:
     are_names = isinstance(names, list) and all(map(_is_name, names))
     _require(are_names, file, "run.automatic", "a list of names")
     return tree
+
+
+def method_called(name: str) -> str:
+    """What a method is called in tables; of one in a file, its class.
+
+    Examples
+    --------
+    >>> method_called("/home/me/mine.py:HeavyBall"), method_called("dsgt")
+    ('HeavyBall', 'dsgt')
+    """
+    file, sign, kind = name.rpartition(":")
+    return kind if sign and file.endswith(".py") else name
+
+
+def method_in(config: Mapping[str, Any]) -> str:
+    """What the method of a config is called; empty if it names none."""
+    return method_called(config.get("algorithm", {}).get("name", ""))
 
 
 def summary_in(file: Path) -> dict[str, Any]:

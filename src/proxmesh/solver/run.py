@@ -3,11 +3,13 @@
 import dataclasses
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, final
 
 from proxmesh import __version__
 from proxmesh.algorithms import HSMADMM
+from proxmesh.display.stages import Watcher
 from proxmesh.errors import InputError, Notice
 from proxmesh.graphs import Graph
 from proxmesh.solver.checkpoint import Manifest, described_by, fingerprint
@@ -172,7 +174,8 @@ class Run:
             Who watches, if that was not said when the run was prepared.
         """
         observer = observer or self.hooks.observer
-        with announcing_failure(self.world):
+        shown = observer.shown() if isinstance(observer, Watcher) else nullcontext()
+        with announcing_failure(self.world), shown:
             step = self._step(observer)
             if self.settings.compile == "on":
                 self.threads.may_lower = False  # their number is in the compiled code
@@ -190,6 +193,8 @@ class Run:
                 new_saver=self._saver(),
                 threads=self.threads,
             )
+            if observer is not None and not self.journal.rows:
+                observer.on_prepare("evaluating the start")
             return loop.go(self._states.pop())
 
     def _costs_up_to(self, k: int) -> Costs:
@@ -240,6 +245,8 @@ class Run:
         if self.settings.compile == "off":
             return self._plain_step(self.problem)
         arguments = (self.algorithm, self.problem, self.world, self.state)
+        if observer is not None:
+            observer.on_prepare("compiling the step")
         part = "gradients run" if self.world.distributed else "the step runs"
         made: CompiledGradients | CompiledStep
         try:

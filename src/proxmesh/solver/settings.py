@@ -23,6 +23,7 @@ from pydantic import (
 from torch import Tensor
 
 from proxmesh.checks import require_whole
+from proxmesh.display.progress import Wanted
 from proxmesh.errors import InputError, unknown
 from proxmesh.metrics import Metric
 from proxmesh.network import TIMEOUT
@@ -58,6 +59,10 @@ Callback: TypeAlias = Callable[[Mapping[str, float], Any], bool | None]
 
 class Observer(Protocol):
     """Watches a run without touching it: a progress bar, a log."""
+
+    def on_prepare(self, what: str) -> None:
+        """A stage before iteration 0 begins, such as "finding constants"."""
+        ...
 
     def on_compile(self, seconds: float) -> None:
         """The step was compiled, in so many seconds."""
@@ -174,6 +179,7 @@ class Hooks:
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     callbacks: Sequence[Callback] = ()
     observer: Observer | None = None
+    progress: Wanted = "auto"
     out: Path | None = None
     config: Any = None  # a mapping, or a function from the prepared run to one
     force: bool = False
@@ -195,6 +201,11 @@ class Hooks:
         callbacks = given["callbacks"]
         if callable(callbacks) or not all(map(callable, callbacks)):
             raise InputError("`callbacks` must be a list of functions f(row, state).")
+        if given["progress"] not in SWITCH:
+            known = ["True", "False", "auto"]
+            raise unknown("value", given["progress"], known, "`progress`")
+        if given["observer"] is not None:  # who has one wants no other
+            values["progress"] = False
         values["out"] = None if given["out"] is None else Path(given["out"])
         return Hooks(**values)
 

@@ -71,11 +71,16 @@ class Settled:
     upper: float = 0.0
     lower: float = 0.0
 
+    @property
+    def constants(self) -> dict[str, float]:
+        """The constants that were found, by name."""
+        known = self.algorithm.constants if self.automatic else {}
+        return {name: known[name] for name in self.automatic}
+
     def __str__(self) -> str:
         if self.smoothness is None:
             return str(self.algorithm)
-        constants = self.algorithm.constants
-        found = ", ".join(f"{name} {constants[name]:.3g}" for name in self.automatic)
+        found = ", ".join(f"{n} {value:.3g}" for n, value in self.constants.items())
         return (
             f"{found + ' from ' if found else ''}largest curvature {self.upper:.3g}, "
             f"lowest {self.lower:.2g} ({self.smoothness.products} Hessian-vector "

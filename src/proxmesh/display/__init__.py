@@ -1,0 +1,1 @@
+"""Progress of a run, shown where it can be seen: terminal, notebook, log."""

@@ -1,0 +1,53 @@
+"""Going on: what a run takes over from an earlier result or from a checkpoint."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from proxmesh.solver.checkpoint import Checkpoint
+from proxmesh.solver.result import Result
+from proxmesh.solver.settings import Settings
+from proxmesh.solver.state import state_of
+from proxmesh.types import Algorithm, Problem, World, finds_constants
+
+__all__ = ["as_before", "as_saved", "found_before", "restored", "with_constants_of"]
+
+
+def restored(
+    checkpoint: Checkpoint, algorithm: Algorithm[Any], problem: Problem, world: World
+) -> Any:
+    """Our agents' part of the state that a checkpoint holds."""
+    tensors = checkpoint.tensors(world.agents, world.degree.device)
+    kind = state_of(algorithm)
+    if kind is None:  # it does not say: have it make one
+        kind = type(algorithm.init(tensors["x"], problem, world))
+    return checkpoint.state(kind, tensors)
+
+
+def as_before(settings: Settings, earlier: Result) -> Settings:
+    """Compile if the run that is gone on from did, where that is left open."""
+    if settings.compile != "auto":
+        return settings
+    return settings.changed(compile="on" if earlier.compiled else "off")
+
+
+def as_saved(settings: Settings, saved: Mapping[str, Any]) -> Settings:
+    """Evaluate and compile as before the run was cut off, where that is left open."""
+    open_ones = {
+        "eval_every": settings.eval_every is None,
+        "compile": settings.compile == "auto",
+    }
+    return settings.changed(**{n: saved[n] for n, left in open_ones.items() if left})
+
+
+def with_constants_of(earlier: Any, algorithm: Algorithm[Any]) -> Algorithm[Any]:
+    """The algorithm with what an earlier run of the same kind has found."""
+    same_kind = type(earlier) is type(algorithm)
+    if same_kind and finds_constants(algorithm) and algorithm.missing:
+        return algorithm.with_constants_of(earlier)
+    return algorithm
+
+
+def found_before(checkpoint: Checkpoint | None) -> tuple[str, ...]:
+    """Names of the constants that a run had found before it was cut off."""
+    saved = {} if checkpoint is None else checkpoint.manifest.algorithm
+    return tuple(saved.get("automatic", ()))
