@@ -26,7 +26,7 @@ from proxmesh.solver.settings import MAY_CHANGE, Hooks, Observer, Settings
 from proxmesh.solver.state import is_record
 from proxmesh.theory import Certificate, Monitor, Settled, certify
 from proxmesh.theory import settled as settle
-from proxmesh.types import Algorithm, Problem, World, chooses_a_way
+from proxmesh.types import Algorithm, Problem, World, chooses_a_way, reads_lazily
 
 __all__ = ["Run"]
 
@@ -181,7 +181,11 @@ class Run:
                 journal=self.journal,
                 new_saver=self._saver(),
             )
-            return loop.go(self._states.pop())
+            try:
+                return loop.go(self._states.pop())
+            finally:
+                if reads_lazily(self.problem):
+                    self.problem.stop_reading()
 
     def _costs_up_to(self, k: int) -> Costs:
         return Costs.up_to(k, self.algorithm, self.problem, self.world, self.state.x)

@@ -1,5 +1,6 @@
 """The protocols that hold the layers together: what is required, and abilities."""
 
+from proxmesh.types.lazy_reading import ReadsLazily, reads_lazily
 from proxmesh.types.problem_abilities import (
     Analyzable,
     Divisible,
@@ -71,6 +72,7 @@ __all__ = [
     "FindsConstants",
     "Network",
     "Problem",
+    "ReadsLazily",
     "Reduction",
     "Remedied",
     "ReportsKKT",
@@ -106,6 +108,7 @@ __all__ = [
     "has_subgradient",
     "has_value",
     "knows_a_remedy",
+    "reads_lazily",
     "reports_kkt",
     "starts_itself",
 ]
