@@ -76,6 +76,7 @@ def test_a_packed_problem_is_the_same_problem(monkeypatch: pytest.MonkeyPatch) -
     packed = problem()
     monkeypatch.setattr(shards, "LARGE", 10**9)
     plain = problem()
+    assert isinstance(packed.local_shards.samples, Stored)
     assert isinstance(packed.local_shards.samples.inputs[0], Packed)
     x = plain.x0("different")
     a, b = packed.sample(3), plain.sample(3)

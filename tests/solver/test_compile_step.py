@@ -154,6 +154,7 @@ def test_images_compile_packed_and_in_channels(monkeypatch: pytest.MonkeyPatch) 
         batch_size=4,
         vectorize="channels",
     )
+    assert isinstance(problem.local_shards.samples, shards.Stored)
     assert isinstance(problem.local_shards.samples.inputs[0], shards.Packed)
     step, fast, state = stepper(ROUND, problem, pm.graphs.ring(AGENTS))
     ours = plain = state

@@ -3,15 +3,23 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, final, runtime_checkable
+from typing import Any, TypeAlias, final
 
 import torch
 from torch import Tensor
-from torch.utils.data import default_collate
 
 from proxmesh.errors import InputError
 
-__all__ = ["Samples", "Shard", "Shards", "Stored", "concatenate", "open_shard"]
+__all__ = [
+    "Samples",
+    "Shard",
+    "Shards",
+    "Stored",
+    "concatenate",
+    "open_shard",
+    "require_same_shape",
+    "size_of",
+]
 
 LARGE = 32 * 2**20  # bytes from which a tensor is worth packing
 LEVELS = 256  # different values of a byte
@@ -19,7 +27,8 @@ FEW_ROWS = 500  # from which the values of a tensor are guessed
 AT_ONCE = 4096  # rows packed together
 
 Shard: TypeAlias = Any
-"""(inputs, targets) or a map-style Dataset; inputs a tensor or a tuple of tensors."""
+"""(inputs, targets), inputs a tensor or a tuple of tensors; or what is read by index: a
+map-style Dataset or a `DatasetShard`."""
 
 Shards: TypeAlias = Sequence[Shard] | Mapping[int, Shard] | Callable[[int], Shard]
 """One shard per agent: by position, by agent id, or opened when asked for."""
@@ -121,6 +130,11 @@ class Stored:
     def __len__(self) -> int:
         return len(self.targets)
 
+    @property
+    def device(self) -> torch.device:
+        """Where it is."""
+        return self.targets.device
+
     def take(self, rows: Tensor) -> Samples:
         """Gather rows; the result has the shape of `rows` in front."""
         flat = rows.reshape(-1)
@@ -133,21 +147,15 @@ class Stored:
 
 
 def open_shard(shard: Shard, who: str) -> Samples:
-    """Read one shard in any of the accepted forms and check it.
+    """Check one shard that is in memory.
 
     Parameters
     ----------
     shard
-        See `Shard`.
+        A pair of inputs and targets.
     who
         Whose it is, for messages.
     """
-    if not isinstance(shard, tuple | list):
-        shard = _collated(shard, who)
-    if not isinstance(shard, tuple | list):
-        raise InputError(
-            f"{who}: expected pairs (inputs, targets), got {type(shard).__name__}."
-        )
     if len(shard) != 2:
         raise InputError(
             f"{who}: expected a pair (inputs, targets), got {len(shard)} parts. "
@@ -178,13 +186,9 @@ def concatenate(samples: Sequence[Samples]) -> Samples:
     """Put shards one after another along dim 0."""
     first = samples[0]
     for other in samples[1:]:
-        shapes = [x.shape[1:] for x in (*first.inputs, first.targets)]
-        others = [x.shape[1:] for x in (*other.inputs, other.targets)]
-        if shapes != others:
-            raise InputError(
-                "`shards` differ in the shape of a sample: "
-                f"{[tuple(s) for s in shapes]} and {[tuple(s) for s in others]}."
-            )
+        require_same_shape(
+            (*first.inputs, first.targets), (*other.inputs, other.targets)
+        )
     return Samples(
         tuple(
             torch.cat(parts) for parts in zip(*(s.inputs for s in samples), strict=True)
@@ -193,24 +197,24 @@ def concatenate(samples: Sequence[Samples]) -> Samples:
     )
 
 
-@runtime_checkable
-class _MapStyle(Protocol):
-    """What torch calls a map-style Dataset."""
-
-    def __getitem__(self, index: int) -> Any: ...
-
-    def __len__(self) -> int: ...
-
-
-def _collated(dataset: Any, who: str) -> Any:
-    if not isinstance(dataset, _MapStyle):
+def require_same_shape(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> None:
+    """Refuse shards whose samples differ in shape."""
+    shapes, others = ([tuple(x.shape[1:]) for x in parts] for parts in (ours, theirs))
+    if shapes != others:
         raise InputError(
-            f"{who}: expected (inputs, targets) or a map-style Dataset, got "
-            f"{type(dataset).__name__}."
+            f"`shards` differ in the shape of a sample: {shapes} and {others}."
         )
-    if not len(dataset):
-        raise InputError(f"{who} has no samples; every agent needs at least one.")
-    return default_collate([dataset[i] for i in range(len(dataset))])
+
+
+def size_of(samples: Samples) -> int:
+    """Bytes of samples.
+
+    Examples
+    --------
+    >>> size_of(Samples((torch.zeros(3, 4),), torch.zeros(3, dtype=torch.int64)))
+    72
+    """
+    return sum(x.numel() * x.element_size() for x in (*samples.inputs, samples.targets))
 
 
 def _require_finite(x: Tensor, who: str) -> None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from proxmesh.data.opening import Opened
 from proxmesh.data.shards import Samples
 from proxmesh.errors import InputError, Notice
 from proxmesh.problems.layout import Layout
@@ -55,7 +56,7 @@ def check_batch_size(
 
 
 def fits_as_classifier(
-    model: nn.Module, loss: Loss, training: Samples, test: Samples | None
+    model: nn.Module, loss: Loss, training: Opened, test: Opened | None
 ) -> bool:
     """Refuse what cannot be trained; tell whether outputs are scores of labels.
 
@@ -66,7 +67,7 @@ def fits_as_classifier(
     training, test
         Samples; the model is tried on the first few.
     """
-    few = training.slices(SAMPLES)[0]
+    few = next(iter(training.slices(SAMPLES)))
     buffers = {name: b.clone() for name, b in model.named_buffers()}
     outputs, value = _try(model, loss, few)
     again, _ = _try(model, loss, few)
@@ -90,13 +91,13 @@ def fits_as_classifier(
             'Use `reduction="mean"`.'
         )
     if test is not None:
-        _try(model, loss, test.slices(SAMPLES)[0])
+        _try(model, loss, next(iter(test.slices(SAMPLES))))
     scores = outputs.ndim == 2 and outputs.shape[1] > 1
     if few.targets.is_floating_point() or few.targets.ndim != 1 or not scores:
         return False
-    _check_labels("training", training.targets, outputs.shape[1])
+    _check_labels("training", training, outputs.shape[1])
     if test is not None:
-        _check_labels("test", test.targets, outputs.shape[1])
+        _check_labels("test", test, outputs.shape[1])
     return True
 
 
@@ -127,7 +128,12 @@ def _try(model: nn.Module, loss: Loss, few: Samples) -> tuple[Tensor, Tensor]:
     return outputs, value
 
 
-def _check_labels(name: str, labels: Tensor, classes: int) -> None:
+def _check_labels(name: str, samples: Opened, classes: int) -> None:
+    """Refuse labels that no output stands for: now, or when they are read."""
+    if not isinstance(samples, Samples):
+        samples.expect_labels(classes)
+        return
+    labels = samples.targets
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= classes:
         raise InputError(

@@ -7,7 +7,8 @@ from typing import Any, final
 from torch import Tensor, nn
 
 from proxmesh.checks import require_whole
-from proxmesh.data.shards import Samples, Shard, Shards, concatenate, open_shard
+from proxmesh.data.opening import open_all
+from proxmesh.data.shards import Samples, Shard, Shards
 from proxmesh.errors import InputError
 from proxmesh.problems.batch_gradients import BatchGradients
 from proxmesh.problems.channels import has_images
@@ -50,6 +51,7 @@ class LearningProblem(Regularized):
         One ``(inputs, targets)`` or map-style Dataset per agent: a sequence, a mapping
         from agent ids, or a callable ``agent -> shard`` that is called when needed.
         Inputs are a tensor or a tuple of tensors (the model's positional arguments).
+        `proxmesh.DatasetShard` reads what is larger than memory batch by batch.
     test
         Held-out data in the same form, for the test columns of the history.
     regularizer
@@ -106,7 +108,7 @@ class LearningProblem(Regularized):
         self.dtype, self.device = row.dtype, row.device
         self._test = None
         if test is not None:
-            self._test = open_shard(test, "test set").cast(self.dtype, self.device)
+            self._test, _ = open_all([test], ["test set"], self.dtype, self.device)
         self.agents: tuple[int, ...] = ()  # none until their shards are opened
         self.num_agents = number_of_agents(shards)
         self._get_shard = shards if callable(shards) else None
@@ -155,9 +157,10 @@ class LearningProblem(Regularized):
         return mine
 
     def _open(self, agents: tuple[int, ...], get: Callable[[int], Shard]) -> None:
-        opened = [open_shard(get(agent), f"agent {agent}") for agent in agents]
-        samples = concatenate(opened).cast(self.dtype, self.device)
-        sizes = [len(shard) for shard in opened]
+        names = [f"agent {agent}" for agent in agents]
+        samples, sizes = open_all(
+            [get(agent) for agent in agents], names, self.dtype, self.device
+        )
         check_batch_size(self.batch_size, agents, sizes, self.num_agents)
         self.agents = agents
         self.local_shards = LocalShards.of(agents, sizes, samples, self.seed)
@@ -186,6 +189,16 @@ class LearningProblem(Regularized):
         return has_images(self._model)
 
     @property
+    def lazy(self) -> bool:
+        """Whether batches are read when they are drawn; see `DatasetShard`."""
+        return bool(self.agents) and self.local_shards.lazy
+
+    def stop_reading(self) -> None:
+        """Wait for the batch that is read ahead, if there is one, and forget it."""
+        if self.agents:
+            self.local_shards.stop()
+
+    @property
     def num_samples(self) -> int:
         """Training samples of the local agents."""
         return len(self.local_shards.samples)
@@ -211,7 +224,8 @@ class LearningProblem(Regularized):
             Another number draws an independent batch.
         """
         self._require_open()
-        return self.local_shards.draw(k, size or self.batch_size, stream)
+        usual = size is None and stream == 0
+        return self.local_shards.draw(k, size or self.batch_size, stream, ahead=usual)
 
     def grad(self, x: Tensor, batch: Samples) -> Tensor:
         """Row i: gradient of the mean loss at x_i on agent i's part of the batch.

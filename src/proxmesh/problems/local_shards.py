@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import final
 
 import torch
 from torch import Tensor
 
+from proxmesh.data.lazy_samples import LazySamples
+from proxmesh.data.opening import Opened
 from proxmesh.data.shards import Samples, Shard, Shards, Stored
 from proxmesh.errors import InputError
 from proxmesh.problems.sampling import Sampler
@@ -32,32 +35,60 @@ class LocalShards:
     """
 
     agents: tuple[int, ...]
-    samples: Stored
+    samples: Stored | LazySamples
     sampler: Sampler
 
     @staticmethod
     def of(
-        agents: tuple[int, ...], sizes: list[int], samples: Samples, seed: int
+        agents: tuple[int, ...], sizes: list[int], samples: Opened, seed: int
     ) -> "LocalShards":
         """Store shards of these sizes, which lie one after another in `samples`."""
-        sampler = Sampler.over(seed, agents, sizes, samples.targets.device)
-        return LocalShards(agents, Stored.of(samples), sampler)
+        stored = Stored.of(samples) if isinstance(samples, Samples) else samples
+        sampler = Sampler.over(seed, agents, sizes, stored.device)
+        return LocalShards(agents, stored, sampler)
+
+    @property
+    def lazy(self) -> bool:
+        """Whether batches are read when they are drawn."""
+        return isinstance(self.samples, LazySamples)
 
     def of_agent(self, agent: int) -> Shard:
-        """Return the inputs and targets of one agent."""
+        """Return the inputs and targets of one agent, or where they are read."""
         i = self.agents.index(agent)
+        if isinstance(self.samples, LazySamples):
+            return self.samples.shards[i]
         start, size = (int(t[i]) for t in (self.sampler.offsets, self.sampler.sizes))
-        rows = torch.arange(start, start + size, device=self.samples.targets.device)
+        rows = torch.arange(start, start + size, device=self.samples.device)
         part = self.samples.take(rows)
         return part.inputs, part.targets
 
-    def draw(self, k: int | Tensor, size: int, stream: int) -> Samples:
-        """Draw the minibatch of iteration k for every agent."""
-        return self.samples.take(self.sampler.indices(k, size, stream))
+    def draw(
+        self, k: int | Tensor, size: int, stream: int, ahead: bool = False
+    ) -> Samples:
+        """Draw the minibatch of iteration k for every agent.
+
+        `ahead`: the next iteration will draw alike; what is lazy is read before.
+        """
+        if not isinstance(self.samples, LazySamples):
+            return self.samples.take(self.sampler.indices(k, size, stream))
+        draw, k = self.sampler, int(k)
+
+        def drawn(k: int) -> tuple[Tensor, Tensor]:
+            return draw.indices(k, size, stream), draw.seeds(k, size, stream)
+
+        batch = self.samples.draw((k, size, stream), partial(drawn, k))
+        if ahead:
+            self.samples.prepare((k + 1, size, stream), partial(drawn, k + 1))
+        return batch
+
+    def stop(self) -> None:
+        """Wait for what is read ahead, and forget it."""
+        if isinstance(self.samples, LazySamples):
+            self.samples.stop()
 
     def first(self, agents: int, samples: int) -> Samples:
         """Return the very first sample, as a batch of this many agents and samples."""
-        device = self.samples.targets.device
+        device = self.samples.device
         rows = torch.zeros(agents, samples, dtype=torch.int64, device=device)
         return self.samples.take(rows)
 
@@ -68,6 +99,16 @@ class LocalShards:
         ``[a, m]``, and the share of its shard that this is, ``[a]``. Agents that have
         the same number of samples left go together.
         """
+        if isinstance(self.samples, LazySamples):
+            pieces = self._pieces(min(at_once, self.samples.at_once))
+            found = self.samples.pieces(pieces, lambda piece: piece[1])
+            yield from ((agents, part, share) for (agents, _, share), part in found)
+        else:
+            for agents, rows, share in self._pieces(at_once):
+                yield agents, self.samples.take(rows), share
+
+    def _pieces(self, at_once: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Agents, rows of their samples, and shares: what `sweep` reads in turn."""
         sizes, offsets = self.sampler.sizes[:, 0], self.sampler.offsets
         longest = int(sizes.max())
         together = min(len(sizes), max(1, at_once // SWEEP_WIDTH))
@@ -82,7 +123,7 @@ class LocalShards:
                 column = torch.arange(start, start + count, device=sizes.device)
                 for agents in group.split(agents_at_once):
                     share = count / sizes[agents].to(torch.float64)
-                    yield agents, self.samples.take(offsets[agents] + column), share
+                    yield agents, offsets[agents] + column, share
 
 
 def agents_of(shards: Sequence[Shard] | Mapping[int, Shard]) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ __all__ = ["Sampler", "derived_seed"]
 
 MASK = 0xFFFFFFFF  # the hash works on 32 bits inside int64
 STREAM_STRIDE = 0x9E3779B9  # sets the positions of different streams apart
+SEED_STREAM = 1 << 20  # beyond all streams of draws: seeds of what is random in samples
 
 
 def derived_seed(seed: int, *purpose: str | int) -> int:
@@ -74,10 +75,17 @@ class Sampler:
 
     def indices(self, k: int | Tensor, size: int, stream: int = 0) -> Tensor:
         """Return rows of the concatenated shards, ``[n_local, size]``."""
+        # The top of a 32-bit product is uniform on 0 .. size-1, without modulo bias.
+        draw = self._hashed(k, size, stream)
+        return self.offsets + ((draw * self.sizes) >> 32)
+
+    def seeds(self, k: int | Tensor, size: int, stream: int = 0) -> Tensor:
+        """Return a seed of 32 bits for each sample of a draw, ``[n_local, size]``."""
+        return self._hashed(k, size, stream + SEED_STREAM)
+
+    def _hashed(self, k: int | Tensor, size: int, stream: int) -> Tensor:
         position = torch.arange(size, device=self.keys.device)
         key = scrambled(self.keys ^ k)
         draw = scrambled(key ^ ((position + stream * STREAM_STRIDE) & MASK))
         # A second hash: with the first alone, close keys permute the same draws.
-        draw = scrambled((draw + scrambled(key + 1)) & MASK)
-        # The top of a 32-bit product is uniform on 0 .. size-1, without modulo bias.
-        return self.offsets + ((draw * self.sizes) >> 32)
+        return scrambled((draw + scrambled(key + 1)) & MASK)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from proxmesh.data.shards import Samples
+from proxmesh.data.opening import Opened
 from proxmesh.problems.local_shards import LocalShards
 from proxmesh.problems.stacked_model import StackedModel
 from proxmesh.types import Evaluation
@@ -40,7 +40,7 @@ def evaluate(
 
 
 def held_out_scores(
-    model: StackedModel, samples: Samples, row: Tensor, chunk_size: int
+    model: StackedModel, samples: Opened, row: Tensor, chunk_size: int
 ) -> dict[str, float]:
     """Loss and accuracy of one row on held-out samples.
 

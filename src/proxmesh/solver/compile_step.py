@@ -15,7 +15,15 @@ import torch
 from torch import Tensor, fx
 
 from proxmesh.solver.state import at_iteration, is_record, reader, rebuilt, tensors_of
-from proxmesh.types import Algorithm, Branching, Problem, World, branches, facts_of
+from proxmesh.types import (
+    Algorithm,
+    Branching,
+    Problem,
+    World,
+    branches,
+    facts_of,
+    reads_lazily,
+)
 
 __all__ = ["CompiledStep", "NotCompiledError", "pays_off", "why_no_compiler"]
 
@@ -60,6 +68,8 @@ def pays_off(algorithm: Algorithm[Any], problem: Problem, steps: int) -> bool:
         or told.device is None
     ):
         return False  # not one of ours: it may not be what a recording takes it for
+    if reads_lazily(problem):
+        return False  # no compiler takes the reading
     if told.convolves or told.device.type != "cpu":
         return False  # tried and tested on CPUs alone
     samples = len(told.agents) * told.batch_size * algorithm.cost(1).gradients
@@ -101,6 +111,11 @@ class CompiledStep:
         refusal = why_no_compiler()
         if refusal is not None:
             raise NotCompiledError(refusal)
+        if reads_lazily(problem):
+            raise NotCompiledError(
+                "batches are read when they are drawn, which no compiler can record. "
+                "Read them at once if they fit: `DatasetShard(..., lazy=False)`."
+            )
         if not is_record(state):
             raise NotCompiledError("its state is not a dataclass of tensors.")
         self._algorithm = algorithm

@@ -29,7 +29,7 @@ from proxmesh.solver.state import is_record
 from proxmesh.solver.threads import ThreadWatch
 from proxmesh.theory import Certificate, Monitor, Settled, certify
 from proxmesh.theory import settled as settle
-from proxmesh.types import Algorithm, Problem, World, chooses_a_way
+from proxmesh.types import Algorithm, Problem, World, chooses_a_way, reads_lazily
 
 __all__ = ["Run"]
 
@@ -195,7 +195,11 @@ class Run:
             )
             if observer is not None and not self.journal.rows:
                 observer.on_prepare("evaluating the start")
-            return loop.go(self._states.pop())
+            try:
+                return loop.go(self._states.pop())
+            finally:
+                if reads_lazily(self.problem):
+                    self.problem.stop_reading()
 
     def _costs_up_to(self, k: int) -> Costs:
         return Costs.up_to(k, self.algorithm, self.problem, self.world, self.state.x)

@@ -1,6 +1,7 @@
 """The protocols that hold the layers together: what is required, and abilities."""
 
 from proxmesh.types.compression import Compressor
+from proxmesh.types.lazy_reading import ReadsLazily, reads_lazily
 from proxmesh.types.problem_abilities import (
     Analyzable,
     Divisible,
@@ -73,6 +74,7 @@ __all__ = [
     "FindsConstants",
     "Network",
     "Problem",
+    "ReadsLazily",
     "Reduction",
     "Remedied",
     "ReportsKKT",
@@ -108,6 +110,7 @@ __all__ = [
     "has_subgradient",
     "has_value",
     "knows_a_remedy",
+    "reads_lazily",
     "reports_kkt",
     "starts_itself",
 ]
