@@ -1,7 +1,7 @@
 """The training data of the agents that this process holds."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import torch
@@ -51,15 +51,18 @@ class LocalShards:
         part = self.samples.take(rows)
         return part.inputs, part.targets
 
-    def draw(self, k: int | Tensor, size: int, stream: int) -> Samples:
-        """Draw the minibatch of iteration k for every agent."""
-        return self.samples.take(self.sampler.indices(k, size, stream))
+    def draw(self, k: int | Tensor, size: int, stream: int, noise: bool) -> Samples:
+        """Draw the minibatch of iteration k for every agent, with or without noise."""
+        batch = self.samples.take(self.sampler.indices(k, size, stream))
+        keys = self.sampler.noise_keys(k, stream) if noise else None
+        return replace(batch, keys=keys)
 
-    def first(self, agents: int, samples: int) -> Samples:
+    def first(self, agents: int, samples: int, noise: bool) -> Samples:
         """Return the very first sample, as a batch of this many agents and samples."""
         device = self.samples.targets.device
         rows = torch.zeros(agents, samples, dtype=torch.int64, device=device)
-        return self.samples.take(rows)
+        keys = torch.arange(agents, device=device) if noise else None
+        return replace(self.samples.take(rows), keys=keys)
 
     def sweep(self, at_once: int) -> Iterator[tuple[Tensor, Samples, Tensor]]:
         """Walk over all samples once, at most `at_once` of them in one piece.
