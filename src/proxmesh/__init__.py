@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from proxmesh.problems import Simplex as Simplex
     from proxmesh.problems import SquaredL2 as SquaredL2
     from proxmesh.problems import models as models
+    from proxmesh.problems import nn as nn
     from proxmesh.runs.resuming import resume as resume
     from proxmesh.solver.outcome import Outcome as Outcome
     from proxmesh.solver.preparation import prepare as prepare

@@ -551,6 +551,18 @@ class Dropping(nn.Module):
         return outputs
 
 
+class Jittering(Dropping):
+    def forward(self, x: Tensor) -> Tensor:
+        outputs: Tensor = self.linear(x) + float(np.random.default_rng().normal())
+        return outputs
+
+
+class Noisy(Dropping):
+    def forward(self, x: Tensor) -> Tensor:
+        outputs: Tensor = self.linear(x + torch.randn_like(x))
+        return outputs
+
+
 class Counting(nn.Module):
     calls: Tensor
 
@@ -575,12 +587,14 @@ def with_layer(layer: nn.Module) -> nn.Module:
         (
             with_layer(nn.BatchNorm1d(4)),
             "model layer `1` (BatchNorm1d) normalizes over the batch and keeps running "
-            "statistics. Replace it with `nn.GroupNorm` or `nn.LayerNorm`.",
+            "statistics. Keep those of a pretrained model, "
+            "`pm.nn.frozen_statistics(model)`, or replace such layers, "
+            "`pm.nn.group_norm(model)`.",
         ),
         (
-            with_layer(nn.Dropout(0.1)),
-            "model layer `1` (Dropout) draws random numbers. Remove it or set `p=0`; "
-            "use a regularizer.",
+            with_layer(nn.BatchNorm1d(4, track_running_stats=False).eval()),
+            "model layer `1` (BatchNorm1d) normalizes over the batch. Replace such "
+            "layers: `pm.nn.group_norm(model)`.",
         ),
         (
             with_layer(nn.RReLU()),
@@ -588,20 +602,37 @@ def with_layer(layer: nn.Module) -> nn.Module:
             "`nn.LeakyReLU`.",
         ),
         (
-            with_layer(nn.MultiheadAttention(4, 2, dropout=0.1)),
-            "model layer `1` (MultiheadAttention) draws random numbers. Set "
-            "`dropout=0`.",
-        ),
-        (
             nn.InstanceNorm1d(4, affine=True, track_running_stats=True),
             "model layer itself keeps running statistics. Set "
-            "`track_running_stats=False`.",
+            "`track_running_stats=False`, or keep them as they are: "
+            "`pm.nn.frozen_statistics(model)`.",
         ),
         (
             Dropping(),
-            "model `Dropping` gives two different outputs for the same input; its "
-            "forward pass draws random numbers. Remove them; use a regularizer "
-            "instead of dropout.",
+            "model `Dropping` draws random numbers in eval mode too. Give its dropout "
+            "`training=self.training`.",
+        ),
+        (
+            Jittering(),
+            "model `Jittering` gives two different outputs for the same input; its "
+            "forward pass draws random numbers that torch does not know of. Use "
+            "`nn.Dropout`, or none.",
+        ),
+        (
+            Noisy(),
+            "the model draws random numbers by `aten.randn_like.default`; of all that "
+            "is random only dropout is supported, on GPUs outside of fused attention "
+            "and LSTM kernels.",
+        ),
+        (
+            nn.Linear(FEATURES, CLASSES, device="meta"),
+            "model `Linear`: `weight` is on the device `meta` and has no values. Build "
+            "the model on a real device, or load its values first.",
+        ),
+        (
+            nn.Sequential(nn.LazyLinear(CLASSES)),
+            "model `Sequential`: `0.weight` has no shape yet. Call the model on a "
+            "sample first.",
         ),
         (
             Counting(),
@@ -629,7 +660,16 @@ def test_models_that_cannot_be_trained(model: Any, message: str) -> None:
     assert message_of(lambda: problem_of(model=model)) == message
 
 
-@pytest.mark.parametrize("layer", [nn.Dropout(0.0), nn.LayerNorm(4), nn.ReLU()])
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Dropout(0.0),
+        nn.LayerNorm(4),
+        nn.ReLU(),
+        nn.BatchNorm1d(4).double().eval(),
+        nn.BatchNorm1d(4).double().eval().requires_grad_(False),
+    ],
+)
 def test_harmless_layers_are_taken(layer: nn.Module) -> None:
     assert problem_of(model=with_layer(layer)).x0().shape[0] == 3
 

@@ -58,26 +58,25 @@ class LazySamples:
     ----------
     shards, names
         The shards, and whose they are, for messages.
-    dtype, device
-        What floating point numbers become, and where tensors go.
+    cast
+        Gives samples the precision and the device that they are used in.
     """
 
     def __init__(
         self,
         shards: Sequence[DatasetShard],
         names: Sequence[str],
-        dtype: torch.dtype,
-        device: torch.device,
+        cast: Callable[[Samples], Samples],
     ) -> None:
         self.shards = tuple(shards)
-        self.device = device
         self._names = tuple(names)
-        self._dtype = dtype
+        self._cast = cast
         self._ends = np.cumsum([len(shard) for shard in shards])
         self._prefetch = all(shard.prefetch for shard in shards)
         self._ahead = Ahead()
         self._classes: int | None = None
         first = self.take(torch.zeros(1, dtype=torch.int64))
+        self.device = first.targets.device
         self.at_once = max(1, CHUNK_BYTES // max(1, size_of(first)))
 
     def __len__(self) -> int:
@@ -143,7 +142,7 @@ class LazySamples:
                 luck = None if drawn is None else [drawn[i] for i in where]
                 part = read_rows(shard, own, self._names[owner], luck)
                 self._check(part, own, self._names[owner])
-                found.add(part.cast(self._dtype, self.device))
+                found.add(self._cast(part))
         *inputs, targets = (x.view(*rows.shape, *x.shape[1:]) for x in found.tensors)
         return Samples(tuple(inputs), targets)
 

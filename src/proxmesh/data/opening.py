@@ -2,11 +2,10 @@
 
 import dataclasses
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
-import torch
 
 from proxmesh.data.dataset_shard import DatasetShard
 from proxmesh.data.lazy_samples import LazySamples
@@ -25,8 +24,7 @@ COPIES = 4  # of the data while it is read: samples, stacked, concatenated, and 
 def open_all(
     shards: Sequence[Shard],
     names: Sequence[str],
-    dtype: torch.dtype,
-    device: torch.device,
+    cast: Callable[[Samples], Samples],
 ) -> tuple[Opened, list[int]]:
     """Open shards in any of the accepted forms; one that is lazy makes all of them so.
 
@@ -38,8 +36,8 @@ def open_all(
         See `Shard`.
     names
         Whose they are, for messages.
-    dtype, device
-        What floating point numbers become, and where tensors go.
+    cast
+        Gives samples the precision and the device that they are used in.
     """
     given = [_described(shard) for shard in shards]
     for shard, name in zip(given, names, strict=True):
@@ -55,14 +53,14 @@ def open_all(
     sizes = [len(shard) for shard in opened]
     whole = [shard for shard in opened if isinstance(shard, Samples)]
     if len(whole) == len(opened):
-        return concatenate(whole).cast(dtype, device), sizes
+        return cast(concatenate(whole)), sizes
     lazy = [
         DatasetShard((shard.inputs, shard.targets))
         if isinstance(shard, Samples)
         else shard
         for shard in opened
     ]
-    return LazySamples(lazy, names, dtype, device), sizes
+    return LazySamples(lazy, names, cast), sizes
 
 
 def _described(shard: Shard) -> Shard:

@@ -37,17 +37,23 @@ Shards: TypeAlias = Sequence[Shard] | Mapping[int, Shard] | Callable[[int], Shar
 @final
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Samples along dim 0: inputs of the model and targets of the loss."""
+    """Samples along dim 0: inputs of the model and targets of the loss.
+
+    In a minibatch dim 0 are agents; `keys`, one per agent, are what the random layers
+    of a model draw from, if it has any.
+    """
 
     inputs: tuple[Tensor, ...]
     targets: Tensor
+    keys: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.targets)
 
     def at(self, part: slice) -> "Samples":
         """Cut a piece out along dim 0."""
-        return Samples(tuple(x[part] for x in self.inputs), self.targets[part])
+        keys = None if self.keys is None else self.keys[part]
+        return Samples(tuple(x[part] for x in self.inputs), self.targets[part], keys)
 
     def slices(self, size: int) -> "list[Samples]":
         """Cut into consecutive pieces of at most `size`."""
@@ -58,6 +64,7 @@ class Samples:
         return Samples(
             tuple(torch.cat([x, x]) for x in self.inputs),
             torch.cat([self.targets, self.targets]),
+            None if self.keys is None else torch.cat([self.keys, self.keys]),
         )
 
     def cast(self, dtype: torch.dtype, device: torch.device) -> "Samples":

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from proxmesh.data.shards import Samples
+from proxmesh.problems.noise import keys_of_piece
 from proxmesh.problems.stacked_model import StackedModel
 
 __all__ = ["BatchGradients"]
@@ -26,11 +27,14 @@ class BatchGradients:
         Whether two gradients on one batch are taken in one pass of twice the rows.
     chunk_size
         Samples in flight at once.
+    reason
+        Why this way was chosen.
     """
 
     model: StackedModel
     paired: bool
     chunk_size: int
+    reason: str
 
     def grad(self, x: Tensor, batch: Samples) -> Tensor:
         """Row i: gradient of the mean loss at x_i on agent i's part of the batch."""
@@ -77,5 +81,7 @@ class BatchGradients:
         for a in range(0, batch.targets.shape[1], self.chunk_size):
             part = slice(a, a + self.chunk_size)
             yield Samples(
-                tuple(x[:, part] for x in batch.inputs), batch.targets[:, part]
+                tuple(x[:, part] for x in batch.inputs),
+                batch.targets[:, part],
+                keys_of_piece(batch.keys, a),
             )

@@ -2,24 +2,44 @@
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, final
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
+from torch.utils._pytree import tree_leaves
 
 from proxmesh.data.opening import Opened
 from proxmesh.data.shards import Samples
 from proxmesh.errors import InputError, Notice
 from proxmesh.problems.layout import Layout
+from proxmesh.problems.noise import SampledNoise
+from proxmesh.problems.stateful_layers import in_eval_mode
 
-__all__ = ["Loss", "check_batch_size", "fits_as_classifier", "name_of"]
+__all__ = ["Fit", "Loss", "check_batch_size", "name_of", "require_fit"]
 
 Loss: TypeAlias = Any
 """``loss(outputs, targets)``, a 0-d tensor, the mean over samples."""
 
 SAMPLES = 8
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What was found out about a model, a loss and samples that fit together.
+
+    Parameters
+    ----------
+    classifies
+        Whether outputs are scores of labels.
+    draws
+        Whether the model drops out in training.
+    """
+
+    classifies: bool
+    draws: bool
 
 
 def check_batch_size(
@@ -55,10 +75,10 @@ def check_batch_size(
         )
 
 
-def fits_as_classifier(
+def require_fit(
     model: nn.Module, loss: Loss, training: Opened, test: Opened | None
-) -> bool:
-    """Refuse what cannot be trained; tell whether outputs are scores of labels.
+) -> Fit:
+    """Refuse what cannot be trained.
 
     Parameters
     ----------
@@ -69,14 +89,14 @@ def fits_as_classifier(
     """
     few = next(iter(training.slices(SAMPLES)))
     buffers = {name: b.clone() for name, b in model.named_buffers()}
-    outputs, value = _try(model, loss, few)
-    again, _ = _try(model, loss, few)
-    _, doubled = _try(model, loss, few.doubled())
+    outputs, first, draws = _try(model, loss, few)
+    again, second, _ = _try(model, loss, few)
     who = f"model `{type(model).__name__}`"
-    if not torch.equal(outputs, again):
+    if not (_same(outputs, again) and _same(first, second)):
         raise InputError(
             f"{who} gives two different outputs for the same input; its forward pass "
-            "draws random numbers. Remove them; use a regularizer instead of dropout."
+            "draws random numbers that torch does not know of. Use `nn.Dropout`, or "
+            "none."
         )
     for name, buffer in model.named_buffers():
         if not torch.equal(buffer, buffers[name]):
@@ -84,6 +104,14 @@ def fits_as_classifier(
                 f"{who} changes its buffer `{name}` in the forward pass; agents need "
                 "a model without running statistics."
             )
+    still = in_eval_mode(model)
+    outputs, value, drawn = _try(still, loss, few)
+    if drawn:
+        raise InputError(
+            f"{who} draws random numbers in eval mode too. Give its dropout "
+            "`training=self.training`."
+        )
+    _, doubled, _ = _try(still, loss, few.doubled())
     if not torch.allclose(value, doubled, rtol=1e-3, atol=1e-5):
         raise InputError(
             f"loss `{name_of(loss)}` must be the mean over samples, but a doubled "
@@ -91,26 +119,31 @@ def fits_as_classifier(
             'Use `reduction="mean"`.'
         )
     if test is not None:
-        _try(model, loss, next(iter(test.slices(SAMPLES))))
-    scores = outputs.ndim == 2 and outputs.shape[1] > 1
+        _try(still, loss, next(iter(test.slices(SAMPLES))))
+    scores = isinstance(outputs, Tensor) and outputs.ndim == 2 and outputs.shape[1] > 1
     if few.targets.is_floating_point() or few.targets.ndim != 1 or not scores:
-        return False
+        return Fit(classifies=False, draws=draws)
     _check_labels("training", training, outputs.shape[1])
     if test is not None:
         _check_labels("test", test, outputs.shape[1])
-    return True
+    return Fit(classifies=True, draws=draws)
 
 
-def _try(model: nn.Module, loss: Loss, few: Samples) -> tuple[Tensor, Tensor]:
-    """Run model and loss as the problem will, on a copy of the parameters."""
+def _try(model: nn.Module, loss: Loss, few: Samples) -> tuple[Any, Tensor, bool]:
+    """Run model and loss as the problem will, on a copy of the parameters.
+
+    Returns the outputs, the loss, and whether the model dropped out.
+    """
     weights = Layout.of(model)
+    noise = SampledNoise(torch.zeros((), dtype=torch.int64, device=few.targets.device))
     try:
-        with torch.no_grad(), warnings.catch_warnings():
+        with torch.no_grad(), noise, warnings.catch_warnings():
             # The loss broadcasts [n, 1] against [n], which is never what was meant.
             warnings.filterwarnings("error", "Using a target size", UserWarning)
-            row = weights.unflatten(weights.flatten(model))
-            outputs = functional_call(model, row, few.inputs)
+            outputs = weights.call(model, weights.flatten(model), few.inputs)
             value = loss(outputs, few.targets)
+    except InputError:
+        raise
     except (RuntimeError, ValueError, TypeError, IndexError, UserWarning) as error:
         shapes = ", ".join(str(tuple(x.shape)) for x in few.inputs)
         reason = str(error).strip().splitlines()[0].rstrip(".")
@@ -125,7 +158,13 @@ def _try(model: nn.Module, loss: Loss, few: Samples) -> tuple[Tensor, Tensor]:
             f"loss `{name_of(loss)}` must return one number, the mean over samples, "
             f'got {got}. Use `reduction="mean"`.'
         )
-    return outputs, value
+    return outputs, value, noise.draws > 0
+
+
+def _same(first: Any, second: Any) -> bool:
+    """Whether two outputs, tensors or tuples of them, are equal."""
+    pairs = zip(tree_leaves(first), tree_leaves(second), strict=True)
+    return all(torch.equal(a, b) for a, b in pairs if isinstance(a, Tensor))
 
 
 def _check_labels(name: str, samples: Opened, classes: int) -> None:

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias, final
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from proxmesh.data.shards import Samples
 from proxmesh.errors import Notice, unknown
 from proxmesh.problems.batch_gradients import BatchGradients
 from proxmesh.problems.channels import has_images
 from proxmesh.problems.fastest_way import fastest
-from proxmesh.problems.fit_check import Loss, name_of
-from proxmesh.problems.layout import Layout
-from proxmesh.problems.stacked_model import StackedModel, Way
+from proxmesh.problems.fit_check import name_of
+from proxmesh.problems.stacked_model import LossOfRow, StackedModel, Way
 
 __all__ = ["AskedWay", "GradientWays", "Paired", "Vectorize"]
 
@@ -38,10 +37,13 @@ class AskedWay:
         Together, in the channels of images, or agent by agent.
     paired
         Whether the two gradients of a recursive estimator share one pass.
+    reason
+        Why, where the user has the last word.
     """
 
     vectorize: Vectorize
     paired: Paired
+    reason: str = "as was asked for"
 
     def __post_init__(self) -> None:
         if self.vectorize not in VECTORIZE:
@@ -79,22 +81,19 @@ class GradientWays:
 
     Parameters
     ----------
-    model, loss, layout, classifies
-        As in `StackedModel`.
+    of_row
+        What is evaluated at every row.
     chunk_size
         Samples in flight at once.
     """
 
-    model: nn.Module
-    loss: Loss
-    layout: Layout
-    classifies: bool
+    of_row: LossOfRow
     chunk_size: int
 
-    def by(self, way: Way, paired: bool = False) -> BatchGradients:
+    def by(self, way: Way, paired: bool = False, reason: str = "") -> BatchGradients:
         """Take one of them."""
-        stacked = StackedModel(self.model, self.loss, self.layout, self.classifies, way)
-        return BatchGradients(stacked, paired, self.chunk_size)
+        stacked = StackedModel(self.of_row, way)
+        return BatchGradients(stacked, paired, self.chunk_size, reason)
 
     def possible(self, asked: AskedWay, batch: Samples) -> AskedWay:
         """Try whether `vmap` takes the model, unless the user says so.
@@ -108,18 +107,20 @@ class GradientWays:
         """
         if asked.vectorize != "auto":
             return asked
-        rows = self.layout.flatten(self.model).repeat(len(batch), 1)
+        model = self.of_row.model
+        rows = self.of_row.layout.flatten(model).repeat(len(batch), 1)
         try:
             self.by("vmap").model.grads(rows, batch)
         except Exception as error:  # vmap's refusals have many types
             reason = str(error).strip().splitlines()[0][:120]
             warnings.warn(
-                f"model `{type(self.model).__name__}` runs agent by agent, since vmap "
+                f"model `{type(model).__name__}` runs agent by agent, since vmap "
                 f"cannot take it: {reason}",
                 Notice,
                 stacklevel=4,
             )
-            return AskedWay(vectorize=False, paired=False)
+            reason = f"vmap cannot take the model: {reason}"
+            return AskedWay(vectorize=False, paired=False, reason=reason)
         return asked
 
     def choose(
@@ -139,12 +140,23 @@ class GradientWays:
         example
             Makes the rows and the batch to time two gradients on, if need be.
         """
-        candidates = asked.candidates(has_images(self.model), work)
-        ways = {f"{way}, paired {pair}": self.by(way, pair) for way, pair in candidates}
+        candidates = asked.candidates(has_images(self.of_row.model), work)
+        reason = asked.reason
+        if len(candidates) > 1:
+            reason = f"the fastest of {len(candidates)} ways on this machine"
+        elif "auto" in {asked.vectorize, asked.paired}:
+            reason = "vmap takes the model, and its work is too little to time others"
+        ways = {
+            f"{way}, paired {pair}": self.by(way, pair, reason)
+            for way, pair in candidates
+        }
         if len(ways) == 1:
             return next(iter(ways.values()))
         x, batch = example()
         trials = {n: partial(way.grad_pair, x, x, batch) for n, way in ways.items()}
         shapes = [tuple(t.shape) for t in (x, batch.targets, *batch.inputs)]
-        facts = (x.dtype, x.device, self.chunk_size, name_of(self.loss), shapes)
-        return ways[fastest(trials, repr(self.model), *map(str, facts))]
+        of_row = self.of_row
+        facts = [x.dtype, x.device, self.chunk_size, name_of(of_row.loss), shapes]
+        if of_row.autocast is not None:
+            facts.append(of_row.autocast)
+        return ways[fastest(trials, repr(of_row.model), *map(str, facts))]

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from proxmesh.checks import require_whole
 from proxmesh.data.opening import open_all
 from proxmesh.data.shards import Samples, Shard, Shards
-from proxmesh.errors import InputError
+from proxmesh.errors import InputError, unknown
 from proxmesh.problems.batch_gradients import BatchGradients
 from proxmesh.problems.channels import has_images
-from proxmesh.problems.fit_check import Loss, check_batch_size, fits_as_classifier
+from proxmesh.problems.fit_check import Loss, check_batch_size, require_fit
 from proxmesh.problems.gradient_ways import AskedWay, GradientWays, Paired, Vectorize
 from proxmesh.problems.initial_rows import initial_rows
 from proxmesh.problems.layout import Layout
@@ -24,7 +24,7 @@ from proxmesh.problems.regularizers import (
     Regularizer,
     bind_to_layout,
 )
-from proxmesh.problems.stacked_model import Way
+from proxmesh.problems.stacked_model import PRECISIONS, LossOfRow, Precision, Way
 from proxmesh.problems.stateful_layers import refuse_stateful
 from proxmesh.problems.whole_shards import evaluate, held_out_scores
 from proxmesh.types import Evaluation
@@ -43,7 +43,8 @@ class LearningProblem(Regularized):
     ----------
     model
         Any module; its frozen parameters stay as they are and out of the rows.
-        Running statistics and dropout are refused: f_i must be a function of x.
+        Gradients are taken in the mode it is in, evaluations in eval mode. Dropout
+        draws its masks with the batch; BatchNorm that trains is refused, see `pm.nn`.
     loss
         ``loss(outputs, targets)``, reduced by the mean; like the model, a pure
         function, whose gradient is recorded once and replayed.
@@ -66,6 +67,9 @@ class LearningProblem(Regularized):
         allows, timed once and remembered; all are exact.
     chunk_size
         Samples in flight at once: bounds the memory of activations.
+    precision
+        ``"bfloat16"``: the model computes minibatch gradients in `torch.autocast`;
+        rows, loss, curvature and evaluations stay in ``"full"`` precision.
 
     Examples
     --------
@@ -90,11 +94,15 @@ class LearningProblem(Regularized):
         vectorize: Vectorize = "auto",
         paired: Paired = "auto",
         chunk_size: int = 4096,
+        precision: Precision = "full",
     ) -> None:
         who = "LearningProblem"
         require_whole(who, 1, batch_size=batch_size, chunk_size=chunk_size)
         require_whole(who, 0, seed=seed)
         self._asked = AskedWay(vectorize, paired)
+        if precision not in PRECISIONS:
+            raise unknown("value", precision, PRECISIONS, "`precision`")
+        self._autocast = PRECISIONS[precision]
         refuse_stateful(model)
         self.layout = Layout.of(model)
         self.p = self.layout.p
@@ -104,11 +112,11 @@ class LearningProblem(Regularized):
         self.regularizer = bind_to_layout(regularizer or NoRegularizer(), self.layout)
         self._model = copy.deepcopy(model)
         self._loss = loss
-        row = self.layout.flatten(model)
-        self.dtype, self.device = row.dtype, row.device
+        self.dtype = self.layout.dtype
+        self.device = self.layout.flatten(model).device
         self._test = None
         if test is not None:
-            self._test, _ = open_all([test], ["test set"], self.dtype, self.device)
+            self._test, _ = open_all([test], ["test set"], self._cast)
         self.agents: tuple[int, ...] = ()  # none until their shards are opened
         self.num_agents = number_of_agents(shards)
         self._get_shard = shards if callable(shards) else None
@@ -158,21 +166,20 @@ class LearningProblem(Regularized):
 
     def _open(self, agents: tuple[int, ...], get: Callable[[int], Shard]) -> None:
         names = [f"agent {agent}" for agent in agents]
-        samples, sizes = open_all(
-            [get(agent) for agent in agents], names, self.dtype, self.device
-        )
+        opened = [get(agent) for agent in agents]
+        samples, sizes = open_all(opened, names, self._cast)
         check_batch_size(self.batch_size, agents, sizes, self.num_agents)
         self.agents = agents
         self.local_shards = LocalShards.of(agents, sizes, samples, self.seed)
-        self.ways = GradientWays(
-            self._model,
-            self._loss,
-            self.layout,
-            fits_as_classifier(self._model, self._loss, samples, self._test),
-            self.chunk_size,
-        )
-        self._possible = self.ways.possible(self._asked, self.local_shards.first(2, 2))
+        fit = require_fit(self._model, self._loss, samples, self._test)
+        of_row = LossOfRow(self._model, self._loss, self.layout, fit, self._autocast)
+        self.ways = GradientWays(of_row, self.chunk_size)
+        few = self.local_shards.first(2, 2, fit.draws)
+        self._possible = self.ways.possible(self._asked, few)
         self._gradients: BatchGradients | None = None  # made when its way is chosen
+
+    def _cast(self, samples: Samples) -> Samples:
+        return self.layout.cast(samples, self.device)
 
     def _require_open(self) -> None:
         if not self.agents:
@@ -206,7 +213,7 @@ class LearningProblem(Regularized):
     @property
     def sample_shape(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of one sample's inputs and target."""
-        one = self.local_shards.first(1, 1)
+        one = self.local_shards.first(1, 1, noise=False)
         return tuple(tuple(t.shape[2:]) for t in (*one.inputs, one.targets))
 
     def sample(
@@ -224,8 +231,9 @@ class LearningProblem(Regularized):
             Another number draws an independent batch.
         """
         self._require_open()
-        usual = size is None and stream == 0
-        return self.local_shards.draw(k, size or self.batch_size, stream, ahead=usual)
+        usual, noise = size is None and stream == 0, self.ways.of_row.fit.draws
+        size = size or self.batch_size
+        return self.local_shards.draw(k, size, stream, noise=noise, ahead=usual)
 
     def grad(self, x: Tensor, batch: Samples) -> Tensor:
         """Row i: gradient of the mean loss at x_i on agent i's part of the batch.
@@ -280,14 +288,14 @@ class LearningProblem(Regularized):
         return initial_rows(self._model, self.layout, self.agents, init, self.seed)
 
     def module(self, row: Tensor) -> nn.Module:
-        """Return a copy of the model with the parameters of a row.
+        """Return a copy of the model with the parameters of a row, in eval mode.
 
         Parameters
         ----------
         row
             One agent's, or a mean of several, ``[p]``.
         """
-        model = copy.deepcopy(self._model)
+        model = copy.deepcopy(self._model).eval()
         self.layout.write(row, model)
         return model
 
@@ -349,6 +357,11 @@ class LearningProblem(Regularized):
         return self.gradients.model.way
 
     @property
+    def reason_for_way(self) -> str:
+        """Why they are taken in this way, in one line."""
+        return self.gradients.reason
+
+    @property
     def paired(self) -> bool:
         """Whether two gradients on one batch are taken in one pass."""
         return self.gradients.paired
@@ -370,8 +383,8 @@ class LearningProblem(Regularized):
         if ways:
             mine._asked = AskedWay(**ways)
         if mine.agents:
-            first = self.local_shards.first(2, 2)
-            mine._possible = self.ways.possible(mine._asked, first)
+            few = self.local_shards.first(2, 2, self.ways.of_row.fit.draws)
+            mine._possible = self.ways.possible(mine._asked, few)
         return mine
 
     @property

@@ -1,7 +1,7 @@
 """The training data of the agents that this process holds."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import final
 
@@ -63,12 +63,22 @@ class LocalShards:
         return part.inputs, part.targets
 
     def draw(
-        self, k: int | Tensor, size: int, stream: int, ahead: bool = False
+        self,
+        k: int | Tensor,
+        size: int,
+        stream: int,
+        *,
+        noise: bool = False,
+        ahead: bool = False,
     ) -> Samples:
-        """Draw the minibatch of iteration k for every agent.
+        """Draw the minibatch of iteration k for every agent, with or without noise.
 
         `ahead`: the next iteration will draw alike; what is lazy is read before.
         """
+        keys = self.sampler.noise_keys(k, stream) if noise else None
+        return replace(self._drawn(k, size, stream, ahead), keys=keys)
+
+    def _drawn(self, k: int | Tensor, size: int, stream: int, ahead: bool) -> Samples:
         if not isinstance(self.samples, LazySamples):
             return self.samples.take(self.sampler.indices(k, size, stream))
         draw, k = self.sampler, int(k)
@@ -86,11 +96,12 @@ class LocalShards:
         if isinstance(self.samples, LazySamples):
             self.samples.stop()
 
-    def first(self, agents: int, samples: int) -> Samples:
+    def first(self, agents: int, samples: int, noise: bool) -> Samples:
         """Return the very first sample, as a batch of this many agents and samples."""
         device = self.samples.device
         rows = torch.zeros(agents, samples, dtype=torch.int64, device=device)
-        return self.samples.take(rows)
+        keys = torch.arange(agents, device=device) if noise else None
+        return replace(self.samples.take(rows), keys=keys)
 
     def sweep(self, at_once: int) -> Iterator[tuple[Tensor, Samples, Tensor]]:
         """Walk over all samples once, at most `at_once` of them in one piece.

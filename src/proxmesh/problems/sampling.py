@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Sampler", "derived_seed"]
+__all__ = ["Sampler", "derived_seed", "drawn", "scrambled"]
 
 MASK = 0xFFFFFFFF  # the hash works on 32 bits inside int64
 STREAM_STRIDE = 0x9E3779B9  # sets the positions of different streams apart
 SEED_STREAM = 1 << 20  # beyond all streams of draws: seeds of what is random in samples
+NOISE_POSITION = 0x5BD1E995  # of the key of random layers, which no sample has
 
 
 def derived_seed(seed: int, *purpose: str | int) -> int:
@@ -40,6 +41,13 @@ def scrambled(h: Tensor) -> Tensor:
     h = h ^ (h >> 15)
     h = (h * 0x735A2D97) & MASK
     return h ^ (h >> 15)
+
+
+def drawn(key: Tensor, position: Tensor) -> Tensor:
+    """Draw one uniform 32-bit value for every key and position."""
+    draw = scrambled(key ^ (position & MASK))
+    # A second hash: with the first alone, close keys permute the same draws.
+    return scrambled((draw + scrambled(key + 1)) & MASK)
 
 
 @final
@@ -86,6 +94,10 @@ class Sampler:
     def _hashed(self, k: int | Tensor, size: int, stream: int) -> Tensor:
         position = torch.arange(size, device=self.keys.device)
         key = scrambled(self.keys ^ k)
-        draw = scrambled(key ^ ((position + stream * STREAM_STRIDE) & MASK))
-        # A second hash: with the first alone, close keys permute the same draws.
-        return scrambled((draw + scrambled(key + 1)) & MASK)
+        return drawn(key, position + stream * STREAM_STRIDE)
+
+    def noise_keys(self, k: int | Tensor, stream: int = 0) -> Tensor:
+        """Return what the random layers of a model draw from, ``[n_local]``."""
+        key = scrambled(self.keys ^ k)[:, 0]
+        place = torch.full_like(key, NOISE_POSITION + stream * STREAM_STRIDE)
+        return drawn(key, place)

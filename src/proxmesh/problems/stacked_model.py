@@ -1,23 +1,80 @@
 """Gradients of all agents' models at once, in one of several exact ways."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, final
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, grad_and_value, vmap
+from torch.func import grad, grad_and_value, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._pytree import tree_map_only
 
 from proxmesh.data.shards import Samples
 from proxmesh.problems.channels import AgentsInChannels
-from proxmesh.problems.fit_check import Loss
+from proxmesh.problems.fit_check import Fit, Loss
 from proxmesh.problems.layout import Layout
+from proxmesh.problems.noise import SampledNoise
 from proxmesh.problems.replay import Traced
+from proxmesh.problems.stateful_layers import in_eval_mode
 
-__all__ = ["StackedModel", "Way"]
+__all__ = ["PRECISIONS", "LossOfRow", "Precision", "StackedModel", "Way"]
 
 Way: TypeAlias = Literal["vmap", "channels", "loop"]
 """vmap: by torch's batching rules; channels: by ours, for images; loop: one by one."""
+
+Precision: TypeAlias = Literal["full", "bfloat16"]
+PRECISIONS: dict[str, torch.dtype | None] = {"full": None, "bfloat16": torch.bfloat16}
+"""What models compute in when they are trained; None: what their parameters are in."""
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class LossOfRow:
+    """What maps a row of parameters and samples to a number.
+
+    Parameters
+    ----------
+    model, loss, layout
+        The model, the loss of its outputs, and how its parameters lie in a row.
+    fit
+        What was found out about them.
+    autocast
+        The precision in which the model computes when it is trained, if another than
+        its own; outputs and loss keep that of the row.
+    """
+
+    model: nn.Module
+    loss: Loss
+    layout: Layout
+    fit: Fit
+    autocast: torch.dtype | None = None
+
+    def outputs(self, model: nn.Module, row: Tensor, inputs: tuple[Tensor, ...]) -> Any:
+        """Outputs of the model with these parameters, in the precision of the row."""
+        found = self.layout.call(model, row, inputs)
+        return tree_map_only(Tensor, lambda part: _widened(part, row.dtype), found)
+
+    def in_training(
+        self, row: Tensor, inputs: tuple[Tensor, ...], targets: Tensor
+    ) -> Tensor:
+        """Loss of the model as it is trained."""
+        with self._precision(row.device.type):
+            outputs = self.outputs(self.model, row, inputs)
+        value: Tensor = self.loss(outputs, targets)
+        return value
+
+    def exact(self, row: Tensor, inputs: tuple[Tensor, ...], targets: Tensor) -> Tensor:
+        """The same in the model's own precision."""
+        value: Tensor = self.loss(self.outputs(self.model, row, inputs), targets)
+        return value
+
+    def _precision(self, device: str) -> AbstractContextManager[Any]:
+        if self.autocast is None:
+            return nullcontext()
+        # A cache of casted parameters would outlive a row.
+        return torch.autocast(device, self.autocast, cache_enabled=False)
 
 
 @final
@@ -26,50 +83,57 @@ class StackedModel:
 
     Parameters
     ----------
-    model, loss, layout
-        What maps a row of parameters and samples to a number.
-    classifies
-        Whether outputs are scores of labels.
+    of_row
+        What is evaluated at every row.
     way
         How the rows of several agents are evaluated; see `Way`.
     """
 
-    def __init__(
-        self, model: nn.Module, loss: Loss, layout: Layout, classifies: bool, way: Way
-    ) -> None:
+    def __init__(self, of_row: LossOfRow, way: Way) -> None:
         self.way = way
-        self._model = model
-        self._loss = loss
-        self._layout = layout
-        self.classifies = classifies
+        self._of_row = of_row
+        self._evaluated = in_eval_mode(of_row.model)
+        self.classifies = of_row.fit.classifies
+        self._draws = of_row.fit.draws
         self._recorded = Traced(self._gradients)
 
     def grads(self, x: Tensor, batch: Samples) -> Tensor:
         """Row i: gradient of the mean loss at x_i on the i-th part of the batch."""
         if self.way != "loop":
-            return self._recorded(x, batch.targets, *batch.inputs)
-        one = grad(self._value)
-        return torch.stack([one(*each) for each in _by_agent(x, batch)])
+            keys = () if batch.keys is None else (batch.keys,)
+            return self._recorded(x, batch.targets, *batch.inputs, *keys)
+        one = grad(self._of_row.in_training)
+        found = []
+        for i, each in enumerate(_by_agent(x, batch)):
+            with self._noise(batch, i):
+                found.append(one(*each))
+        return torch.stack(found)
 
     def products(self, x: Tensor, u: Tensor, batch: Samples) -> Tensor:
         """Row i: Hessian of the mean loss at x_i on its part of the batch, times u_i.
 
         By differentiating ``<gradient, u>``, with torch's own batching rules.
         """
-        with torch.enable_grad():
+        exact = self._of_row.exact
+        with torch.enable_grad(), plain_attention():
             rows = x.detach().requires_grad_(True)
             if self.way == "loop":
-                values = [self._value(*each) for each in _by_agent(rows, batch)]
+                values = []
+                for i, each in enumerate(_by_agent(rows, batch)):
+                    with self._noise(batch, i):
+                        values.append(exact(*each))
                 total = torch.stack(values).sum()
             else:
-                total = vmap(self._value)(rows, batch.inputs, batch.targets).sum()
+                with self._noise(batch):
+                    all_agents = vmap(exact, randomness=self._randomness)
+                    total = all_agents(rows, batch.inputs, batch.targets).sum()
             (gradient,) = torch.autograd.grad(total, rows, create_graph=True)
             if not gradient.requires_grad:  # the loss is linear
                 return torch.zeros_like(x)
             return torch.autograd.grad(gradient, rows, u, materialize_grads=True)[0]
 
     def measures(self, x: Tensor, batch: Samples) -> tuple[Tensor, Tensor, Tensor]:
-        """Gradients, losses and shares of correct labels, row by row."""
+        """Gradients, losses and shares of correct labels in eval mode, row by row."""
         if self.way != "loop":
             with torch.enable_grad(), self._rules():
                 rows = x.detach().requires_grad_(True)
@@ -86,46 +150,71 @@ class StackedModel:
         self, row: Tensor, inputs: tuple[Tensor, ...], targets: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Mean loss of one agent, and its share of correct labels (or 0)."""
-        outputs = self._outputs(row, inputs)
-        value = self._loss(outputs, targets)
+        outputs = self._of_row.outputs(self._evaluated, row, inputs)
+        value = self._of_row.loss(outputs, targets)
         if not self.classifies:
             return value, torch.zeros_like(value)
         return value, (outputs.argmax(1) == targets).to(torch.float64).mean()
 
-    def _gradients(self, x: Tensor, targets: Tensor, *inputs: Tensor) -> Tensor:
+    def _gradients(self, x: Tensor, targets: Tensor, *rest: Tensor) -> Tensor:
         """Take the gradient of the total.
 
         By plain autograd: `torch.func.grad` imports torch's compiler, which takes a
         second, and is only needed when compiling.
         """
         if torch.compiler.is_compiling():
-            found: Tensor = grad(self._total)(x, targets, *inputs)
+            found: Tensor = grad(self._total)(x, targets, *rest)
             return found
         with torch.enable_grad():
             rows = x.detach().requires_grad_(True)
-            return torch.autograd.grad(self._total(rows, targets, *inputs), rows)[0]
+            return torch.autograd.grad(self._total(rows, targets, *rest), rows)[0]
 
-    def _total(self, rows: Tensor, targets: Tensor, *inputs: Tensor) -> Tensor:
+    def _total(self, rows: Tensor, targets: Tensor, *rest: Tensor) -> Tensor:
         """Sum the losses of all agents.
 
         Agents share no parameters, so its gradient is all their gradients at once,
         with one plain backward pass.
         """
-        with self._rules():
-            total: Tensor = vmap(self._value)(rows, inputs, targets).sum()
+        inputs, keys = (rest[:-1], rest[-1]) if self._draws else (rest, None)
+        batch = Samples(inputs, targets, keys)
+        with self._rules(), self._noise(batch):
+            all_agents = vmap(self._of_row.in_training, randomness=self._randomness)
+            total: Tensor = all_agents(rows, batch.inputs, batch.targets).sum()
         return total
 
-    def _value(
-        self, row: Tensor, inputs: tuple[Tensor, ...], targets: Tensor
-    ) -> Tensor:
-        value: Tensor = self._loss(self._outputs(row, inputs), targets)
-        return value
+    @property
+    def _randomness(self) -> str:
+        """What torch is to do where the model draws: each agent has its own noise."""
+        return "different" if self._draws else "error"
 
-    def _outputs(self, row: Tensor, inputs: tuple[Tensor, ...]) -> Any:
-        return functional_call(self._model, self._layout.unflatten(row), inputs)
+    @contextmanager
+    def _rules(self) -> Iterator[None]:
+        """Batch the agents by rules that exist, of torch's or ours."""
+        images = AgentsInChannels() if self.way == "channels" else nullcontext()
+        with images, plain_attention():
+            yield
 
-    def _rules(self) -> AbstractContextManager[Any]:
-        return AgentsInChannels() if self.way == "channels" else nullcontext()
+    @staticmethod
+    def _noise(batch: Samples, agent: int | None = None) -> AbstractContextManager[Any]:
+        """Draw the noise of one agent, or of all."""
+        if batch.keys is None:
+            return nullcontext()
+        return SampledNoise(batch.keys if agent is None else batch.keys[agent])
+
+
+def plain_attention() -> AbstractContextManager[Any]:
+    """Take attention as products and a softmax.
+
+    Fused kernels have no rule for several agents, and no second derivative.
+    """
+    return sdpa_kernel(SDPBackend.MATH)
+
+
+def _widened(part: Tensor, dtype: torch.dtype) -> Tensor:
+    """Give the loss at least the precision of the row."""
+    if not part.is_floating_point() or part.dtype.itemsize >= dtype.itemsize:
+        return part
+    return part.to(dtype)
 
 
 def _by_agent(x: Tensor, batch: Samples) -> Iterator[Any]:

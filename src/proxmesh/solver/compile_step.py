@@ -37,6 +37,7 @@ GATHERS = {  # their results are large: one iteration at a time
     aten.index.Tensor,
     aten.index_select.default,
 }
+WIDE = 2**14  # elements that follow from k, such as a mask, that are large as well
 TABLE_BYTES = 8 * 2**20
 TABLE_ROWS = 1024
 AGREEMENT = 1e-3  # of a compiled step with the plain one, to how far that goes
@@ -287,9 +288,11 @@ def _cut(
     for node in graph.nodes:
         if node.op == "call_function":
             sources = set(node.all_input_nodes)
-            if sources <= free and node.target not in GATHERS:
+            if _one_at_a_time(node):
+                continue
+            if sources <= free:
                 free.add(node)
-            elif sources <= free | from_k and node.target not in GATHERS:
+            elif sources <= free | from_k:
                 from_k.add(node)
     late = [n for n in graph.nodes if n not in from_k and n not in {*inputs, *fixed}]
     used = {source for node in late for source in node.all_input_nodes}
@@ -318,6 +321,13 @@ def _cut(
     rest.eliminate_dead_code()
     constants = [getattr(recorded, str(node.target)) for node in fixed]
     return constants, fx.GraphModule(recorded, at_k), fx.GraphModule(recorded, rest)
+
+
+def _one_at_a_time(node: fx.Node) -> bool:
+    """Whether the result is too large to be kept for hundreds of iterations."""
+    value = node.meta.get("val")
+    wide = isinstance(value, Tensor) and value.numel() > WIDE
+    return wide or node.target in GATHERS
 
 
 def _perturbed(state: Any) -> Any:
