@@ -51,11 +51,13 @@ from proxmesh.types.run_abilities import (
     Remedied,
     ReportsKKT,
     SparseState,
+    TellsState,
     branches,
     finds_constants,
     has_sparse_rows,
     knows_a_remedy,
     reports_kkt,
+    tells_state,
 )
 
 __all__ = [
@@ -79,6 +81,7 @@ __all__ = [
     "SparseState",
     "StartsItself",
     "State",
+    "TellsState",
     "Tested",
     "WithDistance",
     "WithFullGradient",
@@ -110,4 +113,5 @@ __all__ = [
     "knows_a_remedy",
     "reports_kkt",
     "starts_itself",
+    "tells_state",
 ]
