@@ -29,9 +29,11 @@ def hsm_admm(
     k0: int = 0,
     uniform: bool = False,
     assumed: int | None = None,
+    split: bool = True,
 ) -> Iterator[list[Vector]]:
     """Algorithm 1 of arXiv:2603.07682 with every alpha_ij, counter from 1.
 
+    Without `split`, the prox is on x itself, in place of y and beta.
     Yields x^1, x^2, ... (`state.x` at k = 1, 2, ...).
     """
     n = len(x0)
@@ -54,15 +56,19 @@ def hsm_admm(
             degree = largest if uniform else len(neighbors[i])
             degree = degree if assumed is None else assumed
             eta = c_eta * (degree + 1) * (k + k0) ** (1 / 3) + smoothness
-            y.append(prox(x[i] - beta[i] / rho, 1 / rho))
-            direction = v[i] - beta[i] + rho * (x[i] - y[i])
+            direction = v[i]
+            if split:
+                y.append(prox(x[i] - beta[i] / rho, 1 / rho))
+                direction = direction - beta[i] + rho * (x[i] - y[i])
             for j in neighbors[i]:
                 direction = direction - alpha[i, j] + rho * (x[i] - x[j])
-            x_new.append(x[i] - direction / eta)
+            moved = x[i] - direction / eta
+            x_new.append(moved if split else prox(moved, 1 / eta))
         for i in range(n):
             for j in neighbors[i]:
                 alpha[i, j] = alpha[i, j] - rho * (x_new[i] - x_new[j])
-            beta[i] = beta[i] - rho * (x_new[i] - y[i])
+            if split:
+                beta[i] = beta[i] - rho * (x_new[i] - y[i])
             v[i] = gradient(i, x_new[i], k) + (1 - a) * (v[i] - gradient(i, x[i], k))
         x = x_new
         yield [row.copy() for row in x]

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from proxmesh import algorithms
-from proxmesh.algorithms import HSMADMMState
 from proxmesh.errors import InputError
 from proxmesh.graphs import Graph, as_graph
 from proxmesh.launchers import launched
@@ -146,7 +145,7 @@ class HSMADMM(torch.optim.Optimizer):
         held = self.state[self._params[0]]
         if held:
             rows = {name: value for name, value in held.items() if name != "step"}
-            before = rebuilt(HSMADMMState, {"k": held["step"], **rows})
+            before = rebuilt(algorithm.state_kind, {"k": held["step"], **rows})
             state = algorithm.step(before, problem, self._world)
         else:
             algorithm = self._settled(algorithm, problem)

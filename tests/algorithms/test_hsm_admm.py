@@ -22,7 +22,7 @@ PRINTED = 5e-11  # the golden values are given with ten decimals
 
 def iterate(
     algorithm: pm.HSMADMM, problem: object, graph: pm.Graph, x0: Tensor, steps: int
-) -> list[HSMADMMState]:
+) -> list[Any]:
     world = pm.connect(graph, dtype=x0.dtype)
     states = [algorithm.init(x0, problem, world)]  # type: ignore[arg-type]
     for _ in range(steps):
@@ -61,6 +61,7 @@ def against_reference(
         k0=algorithm.k0,
         uniform=not algorithm.heterogeneous,
         assumed=algorithm.assumed_degree,
+        split=algorithm.split,
     )
     states = iterate(algorithm, problem, graph, x0, steps)
     return max(
@@ -105,8 +106,10 @@ def test_step_is_algorithm_1_edge_by_edge(kind: str) -> None:
         pm.HSMADMM(c_rho=0.3, c_eta=0.7, c_a=2.5, heterogeneous=False),
         pm.HSMADMM(c_rho=0.3, c_eta=1.7, c_a=2.5, assumed_degree=2),
         pm.HSMADMM(c_rho=0.3, c_eta=0.7, c_a=0.3, first_batch=11),
+        pm.HSMADMM(c_rho=0.3, c_eta=0.7, c_a=0.3, split=False),
+        pm.HSMADMM(0.3, 0.7, 2.0, 1.5, heterogeneous=False, split=False),
     ],
-    ids=["offset", "uniform", "blind", "first batch"],
+    ids=["offset", "uniform", "blind", "first batch", "direct", "direct, uniform"],
 )
 def test_options_are_the_reference_s(algorithm: pm.HSMADMM) -> None:
     graph = pm.graphs.star(6)

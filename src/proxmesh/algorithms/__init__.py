@@ -8,6 +8,7 @@ from proxmesh.algorithms.dpga import DPGA
 from proxmesh.algorithms.dpsgd import DPSGD
 from proxmesh.algorithms.dsgt import DSGT
 from proxmesh.algorithms.hsm_admm import HSMADMM, HSMADMMState
+from proxmesh.algorithms.hsm_admm_direct import HSMADMMDirectState
 from proxmesh.algorithms.linearized_admm import LinearizedADMM
 from proxmesh.algorithms.penalty_admm import PenaltyADMM
 from proxmesh.algorithms.perturbed_admm import PerturbedADMM
@@ -31,6 +32,7 @@ __all__ = [
     "SMADMM",
     "SPPDM",
     "CDProxSGT",
+    "HSMADMMDirectState",
     "HSMADMMState",
     "LinearizedADMM",
     "Method",

@@ -104,6 +104,9 @@ ALGORITHMS: Mapping[str, Method] = {  # one hue per family, gray for a server
     "hsm-admm-blind": Method(
         HSMADMM, {"assumed_degree": 2}, color="#7a4a1d", space=ADMM_SPACE
     ),
+    "hsm-admm-direct": Method(
+        HSMADMM, {"split": False}, color="#ff6b6b", space=ADMM_SPACE
+    ),
     "d-psgd": Method(DPSGD, color="#1f5fb4", space=POWER_SPACE),
     "dsgt": Method(DSGT, color="#d9a900", space=POWER_SPACE),
     "sppdm": Method(

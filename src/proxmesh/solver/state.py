@@ -15,6 +15,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from proxmesh.types import tells_state
+
 __all__ = [
     "at_iteration",
     "is_record",
@@ -92,6 +94,8 @@ def state_of(algorithm: Any) -> type[Any] | None:
     >>> state_of(DSGT(alpha=0.1)).__name__
     'DSGTState'
     """
+    if tells_state(algorithm):
+        return algorithm.state_kind
     try:
         kind = get_type_hints(type(algorithm).init).get("return")
     except (AttributeError, NameError, TypeError):

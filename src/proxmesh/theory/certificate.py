@@ -138,7 +138,7 @@ def certify(
 
     An iteration with inverse steps ``Q = diag(eta_i)`` is stable if both
     ``Q - H/2 - 3/4 rho (L + I)`` and ``H + rho L`` are positive definite, where H holds
-    the curvatures of the losses.
+    the curvatures of the losses. Without a split (``split=False``) the I drops out.
 
     Parameters
     ----------
@@ -204,6 +204,7 @@ class _Examined:
         self.upper, self.lower = upper, lower
         self.c_rho, self.c_eta = algorithm.c_rho, algorithm.c_eta
         self.offset = algorithm.smoothness
+        self.split = float(algorithm.split)  # a prox on x itself asks for no more
         self.spectra = Spectra(graph)
         self.degrees: Vector = graph.degrees + 1.0
         weight = algorithm.step_weight(graph.degrees, graph.max_degree)
@@ -213,7 +214,7 @@ class _Examined:
         """Everything at once."""
         ratio = self.c_eta / self.c_rho
         smooth = LINEARIZED * self.spectra.largest(self.weight)
-        threshold = LINEARIZED * self.spectra.largest(self.weight, own=1.0)
+        threshold = LINEARIZED * self.spectra.largest(self.weight, own=self.split)
         first = self.margin(1)
         last = 1 - threshold / ratio if steps is None else self.margin(steps)
         since_step = self._first(lambda k: self.margin(k) > 0, ratio > threshold)
@@ -251,7 +252,8 @@ class _Examined:
         """``1 - lambda_max(Q^(-1/2) (H/2 + 3/4 rho (L + I)) Q^(-1/2))`` at k."""
         rho, step = self._at(k)
         coupling = LINEARIZED * rho
-        return 1 - self.spectra.largest(step, coupling, self.upper / 2 + coupling)
+        own = self.upper / 2 + coupling * self.split
+        return 1 - self.spectra.largest(step, coupling, own)
 
     def _at(self, k: int) -> tuple[float, Vector]:
         """Penalty and inverse steps of iteration k."""
@@ -262,7 +264,7 @@ class _Examined:
         """The smallest c_eta that is stable for the worst prox from k = 1 on."""
         t = (1 + self.algorithm.k0) ** (1 / 3)
         coupling = LINEARIZED * self.c_rho
-        own = coupling + (self.upper / 2 - self.offset) / t
+        own = coupling * self.split + (self.upper / 2 - self.offset) / t
         at_first = self.spectra.largest(self.weight, coupling, own)
         return max(at_first, threshold * self.c_rho)
 

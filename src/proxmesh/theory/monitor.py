@@ -3,7 +3,8 @@
 Each look makes two further iterations aside, so that three consecutive iterates are at
 hand; the run itself is not touched. Names follow arXiv:2603.07682: r is the residual of
 the constraints, lambda = (alpha, beta) the multipliers, E the error of the gradient
-estimate, ``S = Q - rho A'A``.
+estimate, ``S = Q - rho A'A``. Without a split (``HSMADMM(split=False)``) there is no y:
+A is the incidence matrix alone, lambda = alpha, and h is taken at x.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from proxmesh.algorithms import HSMADMM, HSMADMMState
+from proxmesh.algorithms import HSMADMM
 from proxmesh.errors import InputError
 from proxmesh.graphs import Graph
 from proxmesh.metrics import evaluated
@@ -130,7 +131,7 @@ class Monitor:
         state
             Of the run at iteration k; the row is that of iterate k + 2.
         """
-        made: list[HSMADMMState] = [state]
+        made: list[Any] = [state]
         for _ in range(2):
             made.append(self.algorithm.step(made[-1], self.problem, self.world))
         seen = [evaluated(self.problem, s.x) for s in made]
@@ -235,9 +236,11 @@ class _Iterate:
         self.eta = algorithm.inverse_step(self.k, world)
         self.moved = new.x - old.x
         self.step = monitor._sum(self.moved) ** 0.5
-        self.coupled = new.lx - old.lx + self.moved  # A'A dx
+        self.own = 1.0 if algorithm.split else 0.0  # A'A = L + I, or L without y
+        self.coupled = new.lx - old.lx + self.own * self.moved  # A'A dx
         self.pulled = self.eta * self.moved - self.rho * self.coupled  # S dx
-        self.gap = new.x - new.y
+        self.y = new.y if algorithm.split else new.x
+        self.gap = new.x - self.y
         self.adjoint_residual = new.lx + self.gap  # A'r
         edges = world.reduce((new.x * new.lx).sum(1).double(), "sum").item()
         self.residual = edges + monitor._sum(self.gap)
@@ -309,18 +312,20 @@ class _Iterate:
     def _lagrangian(self, loss: Tensor) -> float:
         """The augmented Lagrangian at (x, y, lambda) with this penalty."""
         monitor, new = self.monitor, self.new
-        price = (new.alpha_sum * new.x).sum(1) + (new.beta * self.gap).sum(1)
-        own = loss + monitor.problem.penalty(new.y) - price
+        price = (new.alpha_sum * new.x).sum(1)
+        if self.monitor.algorithm.split:
+            price = price + (new.beta * self.gap).sum(1)
+        own = loss + monitor.problem.penalty(self.y) - price
         total: float = monitor.world.reduce(own.double(), "sum").item()
         return total + self.rho / 2 * self.residual
 
     def _norm_of_s(self) -> float:
-        """Spectral norm of ``Q - rho (L + I)`` over the whole network."""
+        """Spectral norm of ``S`` over the whole network."""
         monitor = self.monitor
         degrees = torch.from_numpy(monitor.graph.degrees)[:, None].double()
         eta = monitor.algorithm.inverse_step(self.k, _Degrees(degrees))
         spectra, ones = Spectra(monitor.graph), np.ones(monitor.graph.n)
-        own = ones * np.asarray(eta, float).reshape(-1) - self.rho
+        own = ones * np.asarray(eta, float).reshape(-1) - self.own * self.rho
         highest = spectra.largest(ones, -self.rho, own)
         return max(abs(highest), abs(spectra.smallest(-self.rho, own)))
 

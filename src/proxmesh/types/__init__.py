@@ -52,11 +52,13 @@ from proxmesh.types.run_abilities import (
     Remedied,
     ReportsKKT,
     SparseState,
+    TellsState,
     branches,
     finds_constants,
     has_sparse_rows,
     knows_a_remedy,
     reports_kkt,
+    tells_state,
 )
 
 __all__ = [
@@ -81,6 +83,7 @@ __all__ = [
     "SparseState",
     "StartsItself",
     "State",
+    "TellsState",
     "Tested",
     "WithDistance",
     "WithFullGradient",
@@ -113,4 +116,5 @@ __all__ = [
     "reads_lazily",
     "reports_kkt",
     "starts_itself",
+    "tells_state",
 ]

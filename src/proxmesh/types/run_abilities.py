@@ -13,11 +13,13 @@ __all__ = [
     "Remedied",
     "ReportsKKT",
     "SparseState",
+    "TellsState",
     "branches",
     "finds_constants",
     "has_sparse_rows",
     "knows_a_remedy",
     "reports_kkt",
+    "tells_state",
 ]
 
 S = TypeVar("S")
@@ -100,6 +102,15 @@ class Branching(Algorithm[S], Protocol[S]):
         ...
 
 
+class TellsState(Algorithm[S], Protocol[S]):
+    """An algorithm with several kinds of states, one for each of its forms."""
+
+    @property
+    def state_kind(self) -> type[S]:
+        """The class of the states of this form."""
+        ...
+
+
 def finds_constants(algorithm: Algorithm[S]) -> TypeGuard[FindsConstants[S]]:
     """Whether constants may be left out: `FindsConstants`."""
     return offers(algorithm, "missing")
@@ -113,3 +124,8 @@ def knows_a_remedy(algorithm: Algorithm[S]) -> TypeGuard[Remedied[S]]:
 def branches(algorithm: Algorithm[S]) -> TypeGuard[Branching[S]]:
     """Whether its step branches on k: `Branching`."""
     return offers(algorithm, "at")
+
+
+def tells_state(algorithm: Algorithm[S]) -> TypeGuard[TellsState[S]]:
+    """Whether it has several kinds of states and tells which: `TellsState`."""
+    return offers(algorithm, "state_kind")

@@ -1,0 +1,72 @@
+"""HSM-ADMM with the prox on x itself: no second copy of the model, no beta."""
+
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from torch import Tensor
+
+from proxmesh.algorithms.gradients import grad_pair
+from proxmesh.types import Network, Problem, has_distance, has_full_gradient
+
+__all__ = ["HSMADMMDirectState", "direct_start", "direct_step"]
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class HSMADMMDirectState:
+    """The state of HSM-ADMM without a split; all rows are ``[n_local, p]``."""
+
+    k: Tensor  # finished iterations, 0-d int64
+    x: Tensor  # the models, out of the prox: exactly sparse under l1
+    v: Tensor  # STORM estimators of the local gradients
+    lx: Tensor  # (L x)_i of the current x: one exchange serves two updates
+    alpha_sum: Tensor  # sum_j alpha_ij: no multiplier is stored per edge
+
+    def kkt_residual(self, problem: Problem) -> Tensor | None:
+        """Each agent's part of ``dist^2(0, dL(x, alpha))``, ``[n_local]``.
+
+        ``dist^2(sum_j alpha_ij - grad f_i(x_i), dh(x_i)) + <x_i, (L x)_i>``:
+        stationarity in x, then the constraints. None for a problem without `full_grad`
+        and `distance`.
+        """
+        if not has_full_gradient(problem) or not has_distance(problem):
+            return None
+        pull = self.alpha_sum - problem.full_grad(self.x)
+        in_x = problem.distance(pull, self.x)
+        return None if in_x is None else in_x + (self.x * self.lx).sum(1)
+
+
+def direct_start(
+    x0: Tensor, problem: Problem, network: Network, first_batch: int | None
+) -> HSMADMMDirectState:
+    """Start at x0 with zero multipliers and a first minibatch gradient."""
+    sent = network.exchange(x0)
+    return HSMADMMDirectState(
+        k=torch.tensor(0),
+        x=x0.clone(),
+        v=problem.grad(x0, problem.sample(0, size=first_batch)),
+        lx=sent.laplacian(),
+        alpha_sum=torch.zeros_like(x0),
+    )
+
+
+def direct_step(
+    state: HSMADMMDirectState,
+    problem: Problem,
+    network: Network,
+    *,
+    rho: Any,
+    eta: Any,
+    a: Any,
+) -> HSMADMMDirectState:
+    """Make the next iterate with these values of the schedules."""
+    s, k = state, state.k + 1
+    x = problem.prox(s.x - (s.v - s.alpha_sum + rho * s.lx) / eta, 1 / eta)
+    sent = network.exchange(x)  # travels while the gradients are computed
+
+    g, g_old = grad_pair(problem, x, s.x, problem.sample(k))
+    v = g + (1 - a) * (s.v - g_old)
+
+    lx = sent.laplacian()
+    return HSMADMMDirectState(k=k, x=x, v=v, lx=lx, alpha_sum=s.alpha_sum - rho * lx)
