@@ -202,6 +202,46 @@ def going_on(folder: Path) -> None:
     assert rest.final["bytes_sent"] == whole.final["bytes_sent"]
 
 
+def lazy(folder: Path) -> None:
+    """Shards that are read by index and augmented, as in the simulation."""
+    del folder
+    whole = problem()
+
+    def noisy(sample: Any, generator: torch.Generator | None) -> Any:
+        inputs, target = sample
+        if generator is not None:
+            inputs = inputs + torch.randn(30, generator=generator, dtype=torch.float64)
+        return inputs, target
+
+    def shard(agent: int) -> pm.DatasetShard:
+        return pm.DatasetShard(whole.local_shards.of_agent(agent), transform=noisy)
+
+    def augmented(shards: Any) -> pm.LearningProblem:
+        model = nn.Sequential(linear(30, 3), nn.Tanh(), linear(3, 2))
+        torch.manual_seed(0)
+        for layer in (model[0], model[2]):
+            layer.reset_parameters()
+        options: Any = {"batch_size": 4, "vectorize": True, "paired": True}
+        return pm.LearningProblem(model, nn.functional.cross_entropy, shards, **options)
+
+    graph, steps = pm.graphs.star(AGENTS), 15
+    options: Any = {"eval_every": steps, "compile": False}
+    every = augmented([shard(agent) for agent in range(AGENTS)])
+    expected = pm.solve(every, ROUND, graph, steps, engine="simulated", **options)
+    plain = pm.solve(whole, ROUND, graph, steps, engine="simulated", **options)
+    assert (expected.state.x - plain.state.x).abs().max() > 1e-3
+    for shards in (shard, [shard(agent) for agent in range(AGENTS)]):
+        mine_alone = augmented(shards)
+        ours = pm.solve(mine_alone, ROUND, graph, steps, timeout=20, **options)
+        mine = list(ours.problem.agents)
+        theirs = expected.state.x[mine]
+        torch.testing.assert_close(ours.state.x, theirs, rtol=0, atol=1e-10)
+        batch = ours.problem.sample(7).inputs[0]
+        assert torch.equal(batch, every.sample(7).inputs[0][mine])
+        ours.problem.stop_reading()
+    every.stop_reading()
+
+
 def automatic(folder: Path) -> None:
     """Constants that nobody gave, and what the monitor sees, as in the simulation."""
     del folder

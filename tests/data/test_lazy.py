@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate, pairwise
@@ -70,6 +71,7 @@ class Rows:
         self.read: list[tuple[str, int]] = []
         self.busy = 0
         self.most_busy = 0
+        self.pause = 0.0  # seconds
 
     def __len__(self) -> int:
         return len(self.y)
@@ -80,6 +82,7 @@ class Rows:
         self.busy += 1
         self.most_busy = max(self.most_busy, self.busy)
         self.read.append((threading.current_thread().name, i))
+        time.sleep(self.pause)
         self.busy -= 1
         return self.x[i], int(self.y[i])
 
@@ -426,17 +429,22 @@ def test_a_data_set_is_read_by_one_thread_at_a_time() -> None:
 def test_threads_end_with_the_run() -> None:
     before = threading.active_count()
     for _ in range(10):
-        _, problem = watched()
-        pm.solve(problem, pm.DSGT(0.1), pm.graphs.ring(3), 4)
+        rows, problem = watched()
+        run = pm.prepare(problem, pm.DSGT(0.1), pm.graphs.ring(3), 2)
+        rows[0].pause = 0.01  # so that a batch is under way when the run ends
+        run.go()
         assert threads() == []
     assert threading.active_count() == before
 
 
 def test_threads_end_with_a_run_that_fails() -> None:
+    rows, problem = watched()
+
     def fail(*_: Any) -> None:
+        rows[0].pause = 0.1
+        problem.sample(5)  # and the batch of 6 is under way
         raise RuntimeError("enough")
 
-    _, problem = watched()
     with pytest.raises(RuntimeError, match="enough"):
         pm.solve(
             problem,
