@@ -30,6 +30,7 @@ from torch import Tensor
 from proxmesh.errors import InputError
 from proxmesh.solver.durable import sha256_of, synced, written
 from proxmesh.solver.journal import Journal, rows_as_tensor, rows_from_tensor
+from proxmesh.solver.method_as_text import from_written
 from proxmesh.solver.state import rebuilt, tensors_of
 
 __all__ = [
@@ -221,7 +222,12 @@ class Checkpoint:
 
     def require_same(self, facts: Mapping[str, str]) -> None:
         """Refuse to go on with a run that is another one."""
-        before = self.manifest.facts
+        before = dict(self.manifest.facts)
+        method = from_written(self.manifest.algorithm)
+        if (
+            method is not None
+        ):  # with options that it did not have then at their default
+            before["algorithm"] = repr(method)
         for name in sorted({*before, *facts}):
             if before.get(name) != facts.get(name):
                 raise InputError(
