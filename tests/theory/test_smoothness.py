@@ -9,6 +9,7 @@ from zoo import Quadratics
 
 import proxmesh as pm
 from proxmesh.theory import estimate_smoothness
+from proxmesh.theory import smoothness as module
 from proxmesh.theory.smoothness import STREAM
 
 
@@ -157,3 +158,200 @@ def test_rounding_is_not_negative_curvature() -> None:
         pm.models.logistic(2, 2), nn.functional.cross_entropy, shards
     )
     assert (estimate_smoothness(problem, problem.x0()).lower == 0).all()
+
+
+# -- models whose kernels have no second derivative ------------------------------------
+
+
+class Attending(nn.Module):
+    """Attention between the tokens of a sequence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+        self.out = nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Any:
+        return self.out(self.attention(x, x, x, need_weights=False)[0].mean(1))
+
+
+class Encoding(nn.Module):
+    """A layer of a transformer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(4, 2, 6, dropout=0.0, batch_first=True)
+        self.out = nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Any:
+        return self.out(self.layer(x).mean(1))
+
+
+class Recurrent(nn.Module):
+    """What a recurrent layer has made of the last token."""
+
+    def __init__(self, kind: type[nn.LSTM] | type[nn.GRU]) -> None:
+        super().__init__()
+        self.layer = kind(4, 3, batch_first=True)
+        self.out = nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Any:
+        return self.out(self.layer(x)[0][:, -1])
+
+
+SEQUENTIAL = {
+    "encoder": Encoding,
+    "attention": Attending,
+    "lstm": lambda: Recurrent(nn.LSTM),
+    "gru": lambda: Recurrent(nn.GRU),
+}
+
+
+def of_sequences(model: nn.Module, **options: Any) -> pm.LearningProblem:
+    g = torch.Generator().manual_seed(0)
+    shards = [
+        (3 * torch.randn(20, 5, 4, generator=g), torch.arange(20) % 2) for _ in range(3)
+    ]
+    return pm.LearningProblem(
+        model, nn.functional.cross_entropy, shards, batch_size=8, **options
+    )
+
+
+class OnlyGradients:
+    """A problem without second derivatives of its own."""
+
+    def __init__(self, problem: pm.LearningProblem) -> None:
+        self.grad, self.sample = problem.grad, problem.sample
+
+
+@pytest.mark.filterwarnings("ignore::proxmesh.Notice")
+@pytest.mark.parametrize("name", SEQUENTIAL)
+def test_attention_and_recurrent_layers_have_their_curvature(name: str) -> None:
+    torch.manual_seed(3)
+    problem = of_sequences(SEQUENTIAL[name](), vectorize=False)  # the fused kernels
+    x = problem.x0()
+    found = estimate_smoothness(problem, x, samples=40)
+    bare: Any = OnlyGradients(problem)  # in float64, differences are good to 1e-5
+    differences = estimate_smoothness(bare, x, samples=40)
+    assert torch.allclose(found.upper, differences.upper, rtol=1e-3)
+    assert torch.allclose(found.lower, differences.lower, rtol=1e-3)
+    assert torch.allclose(found.noise, differences.noise, rtol=1e-3)
+    together = of_sequences(SEQUENTIAL[name]())
+    result = pm.solve(together, pm.HSMADMM(), pm.graphs.ring(3), 10, compile=False)
+    assert result.outcome == "finished"
+    assert result.final["train_loss"] < result.history["train_loss"].iloc[0]
+
+
+def test_attention_is_taken_of_all_agents_together() -> None:
+    model = Encoding()
+    problem, alone = of_sequences(model), of_sequences(model, vectorize=False)
+    assert problem.way == "vmap"
+    x, batch = problem.x0(), problem.sample(1)
+    assert (problem.grad(x, batch) - alone.grad(x, batch)).abs().max() < 1e-12
+
+
+class Kernel(nn.Module):
+    """Attention by a kernel that nobody can talk out of its missing derivative."""
+
+    def forward(self, x: Tensor) -> Any:
+        x = x[:, None]  # one head
+        fused = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+        return fused(x, x, x)[0][:, 0]
+
+
+class WrittenOut(nn.Module):
+    """The same as formulas."""
+
+    def forward(self, x: Tensor) -> Any:
+        return (x @ x.mT / x.shape[-1] ** 0.5).softmax(-1) @ x
+
+
+def with_layer(layer: nn.Module) -> pm.LearningProblem:
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(4, 5), layer, nn.Flatten(), nn.Linear(25, 2))
+    return of_sequences(model, vectorize=False)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_without_second_derivatives_differences_serve(
+    large: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if large:
+        monkeypatch.setattr(module, "LARGE", 0)
+    ours, theirs = with_layer(Kernel()), with_layer(WrittenOut())
+    found = estimate_smoothness(ours, ours.x0())
+    exact = estimate_smoothness(theirs, theirs.x0())
+    for name in ("upper", "lower", "noise"):
+        assert torch.allclose(getattr(found, name), getattr(exact, name), rtol=1e-3)
+
+
+# -- rows of which a dozen would be too many -------------------------------------------
+
+
+@pytest.fixture
+def _large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take every problem for a large one."""
+    monkeypatch.setattr(module, "LARGE", 0)
+
+
+@pytest.mark.usefixtures("_large")
+@pytest.mark.parametrize("options", [{}, {"chunk_size": 5}])
+def test_few_rows_find_both_ends_too(
+    options: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = small(**options)
+    x = problem.x0("different")
+    batch = problem.sample(0, size=16, stream=STREAM)
+    exact = torch.linalg.eigvalsh(hessians(problem, x, batch))
+    found = estimate_smoothness(problem, x)
+    assert found.products == 7
+    assert (found.upper <= exact[:, -1] + 1e-9).all()  # from inside
+    assert (found.lower >= exact[:, 0] - 1e-9).all()
+    assert torch.allclose(found.upper, exact[:, -1], rtol=0.1)
+    assert torch.allclose(found.lower, exact[:, 0], rtol=0.1)
+    monkeypatch.setattr(module, "FEWER_PRODUCTS", 12)
+    whole = estimate_smoothness(problem, x, products=12)
+    assert torch.allclose(whole.upper, exact[:, -1], rtol=1e-6)
+    assert torch.allclose(whole.lower, exact[:, 0], rtol=1e-4)
+
+
+@pytest.mark.usefixtures("_large")
+def test_few_rows_find_the_noise_of_a_minibatch() -> None:
+    problem = small()
+    x = problem.x0("different")
+    found = estimate_smoothness(problem, x)
+    one, other = (problem.sample(j, size=16, stream=STREAM) for j in (0, 1))
+    u = module._directions(x)
+    for _ in range(2):
+        u = problem.hvp(x, u, one)
+        u = u / u.norm(dim=1, keepdim=True)
+    images = problem.hvp(x, u, one), problem.hvp(x, u, other)
+    spread = (images[0] - images[1]).square().sum(1) / 2
+    square = (images[0].square().sum(1) + images[1].square().sum(1)) / 2
+    assert torch.allclose(found.noise, (spread * 16 / 6).sqrt())
+    assert torch.allclose(found.mean_square, (square + spread * 10 / 6).sqrt())
+
+
+@pytest.mark.usefixtures("_large")
+def test_few_rows_serve_whoever_has_the_problem() -> None:
+    problem = small()
+    x = problem.x0("different")
+    whole = estimate_smoothness(problem, x)
+    alone = estimate_smoothness(problem.local([1]), x[1:2])
+    assert torch.allclose(alone.upper, whole.upper[1:2])
+    own = Quadratics.random(4, 5, 0.0, seed=2)  # with nothing but gradients
+    found = estimate_smoothness(own, torch.zeros(4, 5))
+    exact = [torch.linalg.eigvalsh(a.T @ a / len(a)) for a in own.a]
+    assert torch.allclose(found.upper, torch.stack(exact)[:, -1], rtol=1e-2)
+    flat = Quadratics(torch.zeros(4, 3, 2), torch.zeros(4, 3), 0.0)
+    assert (estimate_smoothness(flat, torch.zeros(4, 2)).upper == 0).all()
+    x[1] = torch.nan
+    with pytest.raises(pm.InputError, match="curvature of agent 1's loss"):
+        estimate_smoothness(problem, x)
+
+
+@pytest.mark.usefixtures("_large")
+def test_constants_from_few_rows_train() -> None:
+    problem = small()
+    result = pm.solve(problem, pm.HSMADMM(), pm.graphs.ring(3), 100, compile=False)
+    assert result.final["train_loss"] < 0.9 * result.history["train_loss"].iloc[0]

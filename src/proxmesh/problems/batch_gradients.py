@@ -1,6 +1,6 @@
 """Minibatch gradients of all agents, a bounded number of samples at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import final
 
@@ -70,6 +70,19 @@ class BatchGradients:
                 share = piece.targets.shape[1] / width
                 out[part] += self.model.products(x[part], u[part], piece) * share
         return out
+
+    def hessian(self, x: Tensor, i: int, batch: Samples) -> Callable[[Tensor], Tensor]:
+        """Hessian of the mean loss at x_i alone, as what multiplies a vector by it."""
+        width = batch.targets.shape[1]
+        pieces = [
+            (piece.targets.shape[1] / width, self.model.hessian(x[i], piece))
+            for piece in self._columns(batch.at(slice(i, i + 1)))
+        ]
+        if len(pieces) == 1:
+            return pieces[0][1]
+        return lambda u: torch.stack([share * times(u) for share, times in pieces]).sum(
+            0
+        )
 
     def _rows(self, rows: int, batch: Samples) -> list[slice]:
         """Cut the agents into groups that may be in flight together."""

@@ -273,6 +273,20 @@ class LearningProblem(Regularized):
         """
         return self.gradients.hvp(x, u, batch)
 
+    def hessian(self, x: Tensor, i: int, batch: Samples) -> Callable[[Tensor], Tensor]:
+        """Hessian of one agent's mean loss, as a function that multiplies by it.
+
+        Parameters
+        ----------
+        x
+            Rows of the local agents, ``[n_local, p]``.
+        i
+            Which of them.
+        batch
+            From `sample`.
+        """
+        return self.gradients.hessian(x, i, batch)
+
     # -- what a run starts from and ends with ----------------------------------------
 
     def x0(self, init: str = "same") -> Tensor:

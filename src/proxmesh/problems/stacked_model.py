@@ -1,6 +1,6 @@
 """Gradients of all agents' models at once, in one of several exact ways."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, final
@@ -112,7 +112,8 @@ class StackedModel:
     def products(self, x: Tensor, u: Tensor, batch: Samples) -> Tensor:
         """Row i: Hessian of the mean loss at x_i on its part of the batch, times u_i.
 
-        By differentiating ``<gradient, u>``, with torch's own batching rules.
+        By differentiating ``<gradient, u>``, with torch's own batching rules. Attention
+        is written out: the fused kernels have no second derivative.
         """
         exact = self._of_row.exact
         with torch.enable_grad(), plain_attention():
@@ -131,6 +132,27 @@ class StackedModel:
             if not gradient.requires_grad:  # the loss is linear
                 return torch.zeros_like(x)
             return torch.autograd.grad(gradient, rows, u, materialize_grads=True)[0]
+
+    def hessian(self, row: Tensor, batch: Samples) -> Callable[[Tensor], Tensor]:
+        """Hessian of one agent's mean loss, as a function that multiplies by it.
+
+        The first derivative is taken once and kept, so that a product costs two
+        thirds of one in `products`, in a few rows of one agent alone.
+        """
+        with torch.enable_grad(), plain_attention(), self._noise(batch, 0):
+            row = row.detach().requires_grad_(True)
+            inputs = tuple(part[0] for part in batch.inputs)
+            value = self._of_row.exact(row, inputs, batch.targets[0])
+            (gradient,) = torch.autograd.grad(value, row, create_graph=True)
+
+        def times(u: Tensor) -> Tensor:
+            if not gradient.requires_grad:  # the loss is linear
+                return torch.zeros_like(u)
+            return torch.autograd.grad(
+                gradient, row, u, retain_graph=True, materialize_grads=True
+            )[0]
+
+        return times
 
     def measures(self, x: Tensor, batch: Samples) -> tuple[Tensor, Tensor, Tensor]:
         """Gradients, losses and shares of correct labels in eval mode, row by row."""

@@ -21,6 +21,7 @@ from proxmesh.theory.smoothness import (
     STREAM,
     Smoothness,
     estimate_smoothness,
+    is_large,
     require_finite,
 )
 from proxmesh.theory.spectra import Spectra, Vector
@@ -215,10 +216,12 @@ def _demand(upper: Any, lower: Any, pull: float) -> Any:
 
 def _pull(problem: Problem, world: World, x: Tensor) -> float:
     """Share of the first gradients, squared, in which the agents disagree."""
-    gradient = problem.grad(x, problem.sample(0, size=SAMPLES, stream=STREAM))
-    require_finite(problem, gradient.double().square().sum(1))
+    size = None if is_large(problem, x) else SAMPLES
+    gradient = problem.grad(x, problem.sample(0, size=size, stream=STREAM))
+    lengths = torch.linalg.vector_norm(gradient, dim=1, dtype=torch.float64)
+    require_finite(problem, lengths)
     mean = world.reduce(gradient, "mean")
-    apart = float(world.reduce((gradient - mean).square().sum(1), "mean"))
+    apart = float(world.reduce((gradient - mean).square_().sum(1), "mean"))
     total = apart + mean.square().sum().item()
     return apart / total if total > 0 else 0.0
 

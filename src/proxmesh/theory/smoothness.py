@@ -4,23 +4,27 @@ Each agent looks only at its own loss: nothing is sent.
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import torch
 from torch import Tensor
 
 from proxmesh.checks import require_whole
 from proxmesh.errors import InputError
-from proxmesh.types import Problem, World, has_hessian
+from proxmesh.theory.lanczos import FIRST_PRODUCTS, extremes, extremes_in_few_rows
+from proxmesh.theory.products import Products
+from proxmesh.types import Problem, World, facts_of
 
-__all__ = ["Smoothness", "estimate_smoothness", "require_finite"]
+__all__ = ["Smoothness", "estimate_smoothness", "is_large", "require_finite"]
 
 PRODUCTS = 8  # of the Lanczos iteration: the extremes of a spectrum settle first
 SAMPLES = 128  # per agent, on which curvature is taken
 BATCHES = 4  # minibatches on which its noise is taken
 STREAM = 7  # of the sampler: batches that no iteration draws
+LARGE = 2**25  # numbers in the rows of all agents, from which on few rows must do
+FEWER_PRODUCTS = 4  # then, of the Lanczos iteration; two more make it a good start
+FEWEST_SAMPLES = 16  # then, or half a minibatch
 DOUBLE = torch.float64
 
 
@@ -94,11 +98,16 @@ def estimate_smoothness(
     A Lanczos iteration on one batch approaches both ends of every Hessian's spectrum
     from inside; a few minibatches tell how much the sharpest curvature varies.
 
+    Where the rows of all agents together hold more than 2^25 numbers, agents are looked
+    at one after the other, on half a minibatch and in few rows of memory. `products`
+    and `samples` are then ceilings, and the noise comes from one other batch.
+
     Parameters
     ----------
     problem
         This process's part of the problem. Without the optional method
-        ``hvp(x, u, batch)``, differences of gradients take its place.
+        ``hvp(x, u, batch)``, or if the model has no second derivative, differences of
+        gradients take its place.
     x
         Rows at which to look, ``[n_local, p]``; usually the initial ones.
     products
@@ -122,13 +131,17 @@ def estimate_smoothness(
     require_whole("estimate_smoothness", 1, products=products, samples=samples)
     require_whole("estimate_smoothness", 2, batches=batches)
     begin = time.perf_counter()
+    products_at = Products(problem, x)
+    if is_large(problem, x):
+        steps = min(products, FEWER_PRODUCTS)
+        return _of_large_rows(products_at, problem, x, steps, samples)
     batch = problem.sample(0, size=samples, stream=STREAM)
-    upper, lower, sharpest = _extremes(
-        lambda u: _product(problem, x, u, batch), _directions(x), products
+    upper, lower, sharpest = extremes(
+        lambda u: products_at(u, batch), _directions(x), products
     )
     found = torch.stack(
         [
-            _product(problem, x, sharpest, problem.sample(j, stream=STREAM))
+            products_at(sharpest, problem.sample(j, stream=STREAM))
             for j in range(1, batches + 1)
         ]
     ).to(DOUBLE)
@@ -145,14 +158,47 @@ def estimate_smoothness(
     )
 
 
-def _product(problem: Problem, x: Tensor, u: Tensor, batch: Any) -> Tensor:
-    """Row i: Hessian of f_i at x_i on the batch, times u_i."""
-    if has_hessian(problem):
-        return problem.hvp(x, u, batch)
-    far = torch.finfo(x.dtype).eps ** (1 / 3) * (1 + x.norm(dim=1, keepdim=True))
-    forth, back = problem.grad(x + far * u, batch), problem.grad(x - far * u, batch)
-    difference: Tensor = (forth - back) / (2 * far)
-    return difference
+def is_large(problem: Problem, x: Tensor) -> bool:
+    """Whether rows are so large that a dozen more would be too many.
+
+    Every rank must say the same, so it goes by the agents of the whole network.
+    """
+    return (facts_of(problem).num_agents or len(x)) * x.shape[1] > LARGE
+
+
+def _of_large_rows(
+    products_at: Products, problem: Problem, x: Tensor, steps: int, samples: int
+) -> Smoothness:
+    """The same from few rows and samples: agents one by one, two small batches."""
+    begin = time.perf_counter()
+    size = facts_of(problem).batch_size or samples
+    few = min(samples, max(FEWEST_SAMPLES, size // 2))
+    batches = [problem.sample(j, size=few, stream=STREAM) for j in (0, 1)]
+    start = _directions(x)
+
+    def look() -> list[tuple[Tensor, ...]]:
+        return [
+            extremes_in_few_rows(*made, start[rows], steps)
+            for rows, made in products_at.agent_by_agent(*batches)
+        ]
+
+    try:
+        found = look()
+    except (RuntimeError, NotImplementedError):
+        products_at.use_differences()
+        found = look()
+    upper, lower, square, spread = map(torch.cat, zip(*found, strict=True))
+    require_finite(problem, upper, lower, spread)
+    noticed = torch.finfo(x.dtype).eps ** 0.5 * upper
+    of_a_minibatch = spread * few / size  # the noise of a mean falls with its samples
+    return Smoothness(
+        upper=upper.clamp_min(0),
+        lower=torch.where(lower.abs() <= noticed, 0, lower),
+        mean_square=(square - spread + of_a_minibatch).clamp_min(0).sqrt(),
+        noise=of_a_minibatch.sqrt(),
+        seconds=time.perf_counter() - begin,
+        products=steps + FIRST_PRODUCTS + 1,
+    )
 
 
 def _directions(x: Tensor) -> Tensor:
@@ -161,42 +207,6 @@ def _directions(x: Tensor) -> Tensor:
     u = torch.randn(x.shape[1], generator=draw, dtype=DOUBLE).to(x)
     directions: Tensor = (u / u.norm()).expand_as(x)
     return directions
-
-
-def _extremes(
-    product: Callable[[Tensor], Tensor], u: Tensor, products: int
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Largest and smallest Ritz value of every row, and the unit vector of the largest.
-
-    Lanczos with full orthogonalization: all rows at once, each with its own matrix.
-    """
-    basis, diagonal, beside = [u], [], []
-    for j in range(products):
-        image = product(basis[-1])
-        diagonal.append((image * basis[-1]).sum(1))
-        for _ in range(2):  # twice is enough, for any rounding
-            for q in basis:
-                image = image - (image * q).sum(1, keepdim=True) * q
-        length = image.norm(dim=1, keepdim=True)
-        if j + 1 < products:
-            # A row whose Krylov space is exhausted goes on with zeros.
-            small = length <= 1e-6 * torch.stack(diagonal).abs().amax(0)[:, None]
-            beside.append(torch.where(small, 0, length)[:, 0])
-            basis.append(torch.where(small, 0, image / length))
-    # Their Ritz values would be 0; the first one is between the ends of the spectrum.
-    used = torch.stack(basis).abs().amax(2) > 0
-    filled = torch.where(used, torch.stack(diagonal), diagonal[0])
-    inner = torch.diag_embed(filled.T.to(DOUBLE))
-    if beside:
-        off = torch.stack(beside, 1).to(DOUBLE)
-        inner = inner + torch.diag_embed(off, 1) + torch.diag_embed(off, -1)
-    sick = ~inner.isfinite().flatten(1).all(1)
-    inner[sick] = 0  # which no decomposition takes
-    values, vectors = torch.linalg.eigh(inner)
-    values[sick] = torch.nan
-    weights = vectors[:, :, -1].to(u.dtype)
-    sharpest = torch.einsum("nj,jnp->np", weights, torch.stack(basis))
-    return values[:, -1], values[:, 0], sharpest
 
 
 def require_finite(problem: Problem, *found: Tensor) -> None:

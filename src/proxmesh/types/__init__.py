@@ -1,17 +1,18 @@
 """The protocols that hold the layers together: what is required, and abilities."""
 
 from proxmesh.types.compression import Compressor
+from proxmesh.types.facts import Facts, facts_of
 from proxmesh.types.lazy_reading import ReadsLazily, reads_lazily
 from proxmesh.types.problem_abilities import (
     Analyzable,
     Divisible,
     Evaluated,
-    Facts,
     StartsItself,
     Tested,
     WithDistance,
     WithFullGradient,
     WithHessian,
+    WithHessianOfOne,
     WithModels,
     WithPairs,
     WithPenalty,
@@ -23,10 +24,10 @@ from proxmesh.types.problem_abilities import (
     can_be_tested,
     chooses_a_way,
     evaluates_itself,
-    facts_of,
     has_distance,
     has_full_gradient,
     has_hessian,
+    has_hessian_of_one,
     has_models,
     has_pairs,
     has_penalty,
@@ -88,6 +89,7 @@ __all__ = [
     "WithDistance",
     "WithFullGradient",
     "WithHessian",
+    "WithHessianOfOne",
     "WithModels",
     "WithPairs",
     "WithPenalty",
@@ -106,6 +108,7 @@ __all__ = [
     "has_distance",
     "has_full_gradient",
     "has_hessian",
+    "has_hessian_of_one",
     "has_models",
     "has_pairs",
     "has_penalty",

@@ -5,11 +5,9 @@ type checker then knows it too. Wherever an optional method is used, this functi
 stands before it.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeGuard
 
-import torch
 from torch import Tensor, nn
 
 from proxmesh.types.protocols import Batch, Evaluation, Problem
@@ -18,12 +16,12 @@ __all__ = [
     "Analyzable",
     "Divisible",
     "Evaluated",
-    "Facts",
     "StartsItself",
     "Tested",
     "WithDistance",
     "WithFullGradient",
     "WithHessian",
+    "WithHessianOfOne",
     "WithModels",
     "WithPairs",
     "WithPenalty",
@@ -35,10 +33,10 @@ __all__ = [
     "can_be_tested",
     "chooses_a_way",
     "evaluates_itself",
-    "facts_of",
     "has_distance",
     "has_full_gradient",
     "has_hessian",
+    "has_hessian_of_one",
     "has_models",
     "has_pairs",
     "has_penalty",
@@ -125,6 +123,24 @@ class WithHessian(Problem, Protocol):
             Where, ``[n_local, p]``.
         u
             Directions, ``[n_local, p]``.
+        batch
+            What `sample` drew.
+        """
+        ...
+
+
+class WithHessianOfOne(Problem, Protocol):
+    """A problem that multiplies by the Hessian of one agent's loss, again and again."""
+
+    def hessian(self, x: Tensor, i: int, batch: Batch) -> Callable[[Tensor], Tensor]:
+        """Hessian of f_i at x_i on the batch, as a function of a vector ``[p]``.
+
+        Parameters
+        ----------
+        x
+            Rows, one for each local agent: ``[n_local, p]``.
+        i
+            Which of them.
         batch
             What `sample` drew.
         """
@@ -274,6 +290,11 @@ def has_hessian(problem: Problem) -> TypeGuard[WithHessian]:
     return offers(problem, "hvp")
 
 
+def has_hessian_of_one(problem: Problem) -> TypeGuard[WithHessianOfOne]:
+    """Whether one agent's Hessian can be kept at hand: `WithHessianOfOne`."""
+    return offers(problem, "hessian")
+
+
 def has_full_gradient(problem: Problem) -> TypeGuard[WithFullGradient]:
     """Whether gradients over whole shards are known: `WithFullGradient`."""
     return offers(problem, "full_grad")
@@ -318,72 +339,6 @@ def has_distance(problem: Problem) -> TypeGuard[WithDistance]:
 def has_models(problem: Problem) -> TypeGuard[WithModels]:
     """Whether there is a model behind every row: `WithModels`."""
     return offers(problem, "module")
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What a problem tells of itself by attributes of these names; None: nothing.
-
-    Parameters
-    ----------
-    agents
-        Whose shards are open in this process.
-    batch_size
-        Samples in a minibatch.
-    convolves
-        Whether the model has convolutions.
-    device, dtype
-        Of the rows.
-    num_agents
-        Agents of the whole network.
-    num_samples
-        Training samples of the local agents together.
-    p
-        Parameters of the model: the width of a row.
-    regularizer
-        h.
-    sample_shape
-        Shapes of one sample's inputs and target.
-    seed
-        Of the draws.
-
-    Examples
-    --------
-    >>> Facts(batch_size=16).p is None
-    True
-    """
-
-    agents: tuple[int, ...] | None = None
-    batch_size: int | None = None
-    convolves: bool | None = None
-    device: torch.device | None = None
-    dtype: torch.dtype | None = None
-    num_agents: int | None = None
-    num_samples: int | None = None
-    p: int | None = None
-    regularizer: Any = None
-    sample_shape: Any = None
-    seed: int | None = None
-
-
-def facts_of(problem: Problem) -> Facts:
-    """What a problem tells of itself.
-
-    Parameters
-    ----------
-    problem
-        Any; what it does not tell is None.
-
-    Examples
-    --------
-    >>> import proxmesh as pm
-    >>> from torch import nn
-    >>> shards = [(torch.randn(20, 3), torch.arange(20) % 2) for _ in range(4)]
-    >>> problem = pm.LearningProblem(nn.Linear(3, 2), nn.CrossEntropyLoss(), shards)
-    >>> facts_of(problem).p, facts_of(problem).num_samples
-    (8, 80)
-    """
-    return Facts(**{f.name: getattr(problem, f.name, None) for f in fields(Facts)})
 
 
 def offers(thing: object, name: str) -> bool:
