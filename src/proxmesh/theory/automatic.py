@@ -24,7 +24,7 @@ from proxmesh.theory.smoothness import (
     require_finite,
 )
 from proxmesh.theory.spectra import Spectra, Vector
-from proxmesh.types import Algorithm, Problem, World
+from proxmesh.types import Algorithm, Problem, World, has_step_bound
 
 __all__ = ["Settled", "settled", "settled_for"]
 
@@ -74,7 +74,7 @@ class Settled:
     def __str__(self) -> str:
         if self.smoothness is None:
             return str(self.algorithm)
-        constants = self.algorithm.constants
+        constants = self.algorithm.constants if self.automatic else {}
         found = ", ".join(f"{name} {constants[name]:.3g}" for name in self.automatic)
         return (
             f"{found + ' from ' if found else ''}largest curvature {self.upper:.3g}, "
@@ -117,6 +117,8 @@ def settled(
     >>> settled(pm.HSMADMM(c_a=1.0), problem, world, graph, x).automatic
     ('c_rho', 'c_eta', 'smoothness')
     """
+    if always and has_step_bound(algorithm):
+        return _looked_at(algorithm, problem, world, x)
     if not isinstance(algorithm, HSMADMM) or not (always or algorithm.missing):
         return Settled(algorithm)
     found = estimate_smoothness(problem, x)
@@ -131,6 +133,16 @@ def settled(
     known = _Known(upper, max(down, 0.0), demand, noise, pull)
     filled = _filled(algorithm, known, graph)
     return Settled(filled, algorithm.missing, found, upper, -down)
+
+
+def _looked_at(
+    algorithm: Algorithm[Any], problem: Problem, world: World, x: Tensor
+) -> Settled:
+    """The method as it is, with the curvature of the losses for its certificate."""
+    found = estimate_smoothness(problem, x)
+    numbers = torch.stack([found.upper, -found.lower], dim=1)
+    upper, down = world.reduce(numbers.to(x.device), "max").tolist()
+    return Settled(algorithm, (), found, upper, -down)
 
 
 def settled_for(
