@@ -1,7 +1,7 @@
 """DPGA, its smooth ancestor DLM and its stochastic form SDPGA."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor
@@ -9,7 +9,8 @@ from torch import Tensor
 from proxmesh.algorithms.checks import require_fit
 from proxmesh.algorithms.gradients import subgradient
 from proxmesh.checks import require_nonnegative, require_positive
-from proxmesh.types import Cost, Network, Problem, has_subgradient
+from proxmesh.schedules import Power
+from proxmesh.types import Cost, Network, Problem, StepBound, has_subgradient
 
 __all__ = ["DPGA", "DPGAState"]
 
@@ -108,7 +109,7 @@ class DPGA:
         x = s.x - (g - p + self.rho * lx) / eta
         return DPGAState(k=k, x=problem.prox(x, 1 / eta) if self.prox else x, p=p)
 
-    def inverse_step(self, k: Tensor, degree: Tensor) -> Tensor:
+    def inverse_step(self, k: Any, degree: Any) -> Any:
         """eta_i of iteration k, for agents of these degrees.
 
         Parameters
@@ -118,8 +119,18 @@ class DPGA:
         degree
             Of each agent.
         """
-        later = self.growth * (k - 1).to(torch.float64).sqrt()
-        return self.smoothness + 2 * self.rho * degree + later
+        grown = Power(self.growth, 0.5, -1)(k)
+        return self.smoothness + 2 * self.rho * degree + grown
+
+    def step_bound(self, k: int, degree: Any) -> StepBound:
+        """The bound on the step that makes iterate k; see `StepBound`."""
+        return StepBound(
+            self.inverse_step(k, degree),
+            edges=0.75 * self.rho,
+            penalty=self.rho,
+            value=self.smoothness,
+            per_unit=1.0,
+        )
 
     def cost(self, k: int) -> Cost:
         """One vector in one round, one gradient; `init` is free."""

@@ -1,14 +1,14 @@
 """Linearized ADMM on the split x = y: HSM-ADMM without its momentum."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor
 
 from proxmesh.algorithms.checks import require_fit
 from proxmesh.checks import require_nonnegative, require_positive
-from proxmesh.types import Cost, Network, Problem
+from proxmesh.types import Cost, Network, Problem, StepBound
 
 __all__ = ["LinearizedADMM", "LinearizedADMMState"]
 
@@ -83,7 +83,7 @@ class LinearizedADMM:
     """
 
     rho: float = 0.25
-    c_eta: float = 0.5
+    c_eta: float = 1.0
     smoothness: float = 0.0
 
     def __post_init__(self) -> None:
@@ -118,6 +118,18 @@ class LinearizedADMM:
         eta = self.c_eta * (network.degree + 1) + self.smoothness
         x = s.x - (g - p - s.b + rho * (lx + s.x - y)) / eta
         return LinearizedADMMState(k=k, x=x, y=y, p=p, b=s.b - rho * (x - y))
+
+    def step_bound(self, k: int, degree: Any) -> StepBound:
+        """The bound on the step that makes iterate k; see `StepBound`."""
+        del k
+        return StepBound(
+            self.c_eta * (degree + 1) + self.smoothness,
+            edges=0.75 * self.rho,
+            own=0.75 * self.rho,
+            penalty=self.rho,
+            value=self.smoothness,
+            per_unit=1.0,
+        )
 
     def cost(self, k: int) -> Cost:
         """One vector in one round, one gradient; `init` is free."""

@@ -1,14 +1,14 @@
 """Penalty ADMM: consensus by a quadratic penalty alone, in the spirit of PAD."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor
 
 from proxmesh.algorithms.checks import require_fit
 from proxmesh.checks import require_nonnegative, require_positive
-from proxmesh.types import Cost, Network, Problem
+from proxmesh.types import Cost, Network, Problem, StepBound
 
 __all__ = ["PenaltyADMM", "PenaltyADMMState"]
 
@@ -81,7 +81,7 @@ class PenaltyADMM:
 
     tau: float = 10.0
     rho: float = 1.0
-    smoothness: float = 1.0
+    smoothness: float = 2.0
 
     def __post_init__(self) -> None:
         require_positive("PenaltyADMM", tau=self.tau, rho=self.rho)
@@ -107,6 +107,18 @@ class PenaltyADMM:
         pull = self.tau * sent.laplacian()
         x = s.x - (g + pull - s.b + rho * (s.x - y)) / eta
         return PenaltyADMMState(k=k, x=x, y=y, b=s.b - rho * (x - y))
+
+    def step_bound(self, k: int, degree: Any) -> StepBound:
+        """The bound on the step that makes iterate k; see `StepBound`."""
+        del k
+        return StepBound(
+            self.smoothness + self.tau * degree + self.rho,
+            edges=self.tau / 2,
+            own=0.75 * self.rho,
+            penalty=self.tau,
+            value=self.smoothness,
+            per_unit=1.0,
+        )
 
     def cost(self, k: int) -> Cost:
         """One vector in one round, one gradient; `init` is free."""

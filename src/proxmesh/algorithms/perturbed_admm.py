@@ -9,7 +9,7 @@ from torch import Tensor
 from proxmesh.algorithms.checks import require_fit
 from proxmesh.checks import require_nonnegative, require_positive
 from proxmesh.errors import InputError
-from proxmesh.types import Cost, Network, Problem
+from proxmesh.types import Cost, Network, Problem, StepBound
 
 __all__ = ["PerturbedADMM", "PerturbedADMMState"]
 
@@ -142,6 +142,19 @@ class PerturbedADMM:
         y = problem.prox(x - kappa * s.b / rho, 1 / rho)
         b = kappa * s.b - rho * (x - y)
         return PerturbedADMMState(k=k, x=x, y=y, p=p, b=b)
+
+    def step_bound(self, k: int, degree: Any) -> StepBound:
+        """The bound on the step that makes iterate k; see `StepBound`."""
+        del k
+        return StepBound(
+            1.5 * self.rho * (degree + 1) + self.smoothness / 2,
+            edges=0.75 * self.rho,
+            own=0.75 * self.rho,
+            penalty=self.rho,
+            value=self.smoothness,
+            per_unit=0.5,
+            sharp=False,
+        )
 
     def cost(self, k: int) -> Cost:
         """One vector in one round, one gradient; `init` is free."""

@@ -1,7 +1,7 @@
 """PG-EXTRA: proximal gradients with an exact first-order correction."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from torch import Tensor
 from proxmesh.algorithms.checks import require_fit
 from proxmesh.checks import require_step
 from proxmesh.schedules import Power, Step, scheduled
-from proxmesh.types import Cost, Network, Problem
+from proxmesh.types import Cost, Network, Problem, StepBound
 
 __all__ = ["PGEXTRA", "PGEXTRAState"]
 
@@ -88,6 +88,14 @@ class PGEXTRA:
         c = s.c + apart / alpha
         x = problem.prox(s.x - apart - alpha * (g + c), alpha)
         return PGEXTRAState(k=k, x=x, c=c)
+
+    def step_bound(self, k: int, degree: Any) -> StepBound:
+        """The bound on the step that makes iterate k; see `StepBound`."""
+        del degree
+        alpha = float(scheduled(self.alpha)(k))
+        return StepBound(
+            1 / alpha, mixing=0.375 / alpha, parameter="alpha", value=alpha
+        )
 
     def cost(self, k: int) -> Cost:
         """One vector in one round, one gradient; `init` is free."""

@@ -1,7 +1,7 @@
 """Prox-ED: proximal exact diffusion, also known as P2D2 and as NIDS with a prox."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from torch import Tensor
 from proxmesh.algorithms.checks import require_fit
 from proxmesh.checks import require_step
 from proxmesh.schedules import Power, Step, scheduled
-from proxmesh.types import Cost, Network, Problem
+from proxmesh.types import Cost, Network, Problem, StepBound
 
 __all__ = ["ProxED", "ProxEDState"]
 
@@ -81,6 +81,12 @@ class ProxED:
         apart = (phi - network.exchange(phi).mix()) / 2
         x = problem.prox(phi - apart, alpha)
         return ProxEDState(k=k, x=x, c=s.c + apart / alpha)
+
+    def step_bound(self, k: int, degree: Any) -> StepBound:
+        """The bound on the step that makes iterate k; see `StepBound`."""
+        del degree
+        alpha = float(scheduled(self.alpha)(k))
+        return StepBound(1 / alpha, parameter="alpha", value=alpha)
 
     def cost(self, k: int) -> Cost:
         """One vector in one round, one gradient; `init` is free."""

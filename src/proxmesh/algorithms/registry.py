@@ -153,7 +153,7 @@ ALGORITHMS: Mapping[str, Method] = {  # one hue per family, gray for a server
         color="#fb9a99",
         space={
             "rho": {"low": 0.02, "high": 2.0},
-            "c_eta": {"low": 1.2, "high": 4.0, "times": "rho"},
+            "c_eta": {"low": 1.2, "high": 8.0, "times": "rho"},
             "smoothness": {"low": 0.0, "high": 5.0, "log": False},
         },
     ),

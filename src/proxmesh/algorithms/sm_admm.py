@@ -1,7 +1,7 @@
 """SMADMM: stochastic momentum ADMM with a server."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from proxmesh.algorithms.checks import require_fit
 from proxmesh.algorithms.gradients import grad_pair
 from proxmesh.checks import require_positive
 from proxmesh.schedules import Power
-from proxmesh.types import Cost, Problem, World
+from proxmesh.types import Cost, Problem, StepBound, World
 
 __all__ = ["SMADMM", "SMADMMState"]
 
@@ -116,6 +116,18 @@ class SMADMM:
         g, g_old = grad_pair(problem, x, s.x, problem.sample(k))
         v = averaged(world, g) + (1 - a) * (s.v - averaged(world, g_old))
         return SMADMMState(k=k, x=x, y=y, v=v, b=s.b - rho * (x - y))
+
+    def step_bound(self, k: int, degree: Any) -> StepBound:
+        """The bound on the step that makes iterate k; see `StepBound`."""
+        del degree
+        grown = float(k) ** (1 / 3)
+        return StepBound(
+            self.c_eta * grown,
+            own=0.75 * self.c_rho * grown,
+            parameter="c_eta",
+            value=self.c_eta,
+            per_unit=grown,
+        )
 
     def cost(self, k: int) -> Cost:
         """Two gradients, one in `init`; nothing sent to neighbors."""

@@ -12,7 +12,7 @@ from proxmesh.cli.options import TaskOptions, describes_a_task
 from proxmesh.errors import InputError
 
 if TYPE_CHECKING:
-    from proxmesh.theory import Certificate
+    from proxmesh.theory import Certificate, StepCertificate
 
 __all__ = ["check", "print_verdict"]
 
@@ -59,8 +59,8 @@ def check(
         certificate = run.certificate()
         if certificate is None:
             raise InputError(
-                f"`proxmesh check` knows HSM-ADMM, got `{config.algorithm.name}`, "
-                "which has no certificate."
+                "`proxmesh check` knows HSM-ADMM and methods with a known bound on "
+                f"their step, got `{config.algorithm.name}`, which has no certificate."
             )
         found, measured = certificate, str(run.settled)
     if as_json:
@@ -70,12 +70,40 @@ def check(
     return EXIT_CODES[found.verdict]
 
 
-def _print(found: "Certificate", measured: str) -> None:
+def _print(found: "Certificate | StepCertificate", measured: str) -> None:
+    from proxmesh.theory import StepCertificate
+
     if measured:
         console.print(measured)
+    if isinstance(found, StepCertificate):
+        _print_facts(_facts_of_steps(found))
+    else:
+        _print_facts(_facts(found))
+    print_verdict(found)
+
+
+def _print_facts(shown: dict[str, str]) -> None:
+    for name, value in shown.items():
+        console.print(f"{name:28}{value}", highlight=False)
+
+
+def _facts_of_steps(found: "StepCertificate") -> dict[str, str]:
+    return {
+        "graph": found.graph,
+        "method": str(found.algorithm),
+        found.parameter: f"{found.value:.4g}",
+        "limit, h = 0": f"{found.limit_smooth:.4g}",
+        "limit, worst prox": f"{found.limit:.4g}",
+        "smoothness of the losses": f"{found.smoothness:.3g}",
+        "lowest curvature": f"{found.curvature:.3g}",
+        "margin": f"{found.margin:.3g}",
+    }
+
+
+def _facts(found: "Certificate") -> dict[str, str]:
     constants = ("c_rho", "c_eta", "c_a", "smoothness")
     values = [(name, getattr(found.algorithm, name)) for name in constants]
-    shown = {
+    return {
         "graph": found.graph,
         "constants": ", ".join(f"{n} {v:.4g}" for n, v in values if v is not None),
         "c_eta / c_rho": f"{found.ratio:.4g}",
@@ -94,12 +122,9 @@ def _print(found: "Certificate", measured: str) -> None:
         "contraction": f"{found.contraction:.4f} of the disagreement at the last k",
         "gain over one step for all": f"{found.gain:.2f} x, predicted, L_f aside",
     }
-    for name, value in shown.items():
-        console.print(f"{name:28}{value}", highlight=False)
-    print_verdict(found)
 
 
-def print_verdict(found: "Certificate", verbose: bool = True) -> None:
+def print_verdict(found: "Certificate | StepCertificate", verbose: bool = True) -> None:
     """The certificate in one line, its first words in color.
 
     Without `verbose` the line is about the steps alone: the losses of every neural

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from proxmesh.runs.config import Config
     from proxmesh.solver.result import Result
     from proxmesh.solver.run import Run
-    from proxmesh.theory import Certificate
+    from proxmesh.theory import Certificate, StepCertificate
 
 __all__ = ["Manner", "go_on", "run"]
 
@@ -174,7 +174,10 @@ def _watcher(steps: int, silent: bool) -> "Watcher | None":
 
 
 def _announce(
-    built: "Built", prepared: "Run", verdict: "Certificate | None", verbose: bool
+    built: "Built",
+    prepared: "Run",
+    verdict: "Certificate | StepCertificate | None",
+    verbose: bool,
 ) -> None:
     """What is run, by whom, with which constants, and whether it can go well."""
     console.print(f"[bold]{_title(built)}[/]")

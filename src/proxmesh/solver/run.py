@@ -27,9 +27,16 @@ from proxmesh.solver.saving import Interval, Saver
 from proxmesh.solver.settings import MAY_CHANGE, Hooks, Observer, Settings
 from proxmesh.solver.state import is_record
 from proxmesh.solver.threads import ThreadWatch
-from proxmesh.theory import Certificate, Monitor, Settled, certify
+from proxmesh.theory import Certificate, Monitor, Settled, StepCertificate, certify
 from proxmesh.theory import settled as settle
-from proxmesh.types import Algorithm, Problem, World, chooses_a_way, reads_lazily
+from proxmesh.types import (
+    Algorithm,
+    Problem,
+    World,
+    chooses_a_way,
+    has_step_bound,
+    reads_lazily,
+)
 
 __all__ = ["Run"]
 
@@ -117,7 +124,7 @@ class Run:
     def measure(self) -> Settled:
         """Look at the curvature of the losses, if nobody has; every process calls it.
 
-        Nothing but HSM-ADMM's constants and certificate needs it.
+        Nothing but HSM-ADMM's constants and certificates need it.
         """
         if self.settled.smoothness is None and self._begin == 0:
             self.settled = settle(
@@ -130,17 +137,22 @@ class Run:
             )
         return self.settled
 
-    def certificate(self) -> Certificate | None:
+    def certificate(self) -> Certificate | StepCertificate | None:
         """Tell whether the steps are stable on this graph; every process calls it.
 
-        None for methods other than HSM-ADMM, and for a run that goes on from a state.
+        None for methods without a known bound, and for a run that goes on from a state.
         """
         found = self.measure().smoothness
-        if found is None or not isinstance(self.algorithm, HSMADMM):
+        algorithm = self.algorithm
+        if found is None:
             return None
         upper, lower = found.gathered(self.world)
         steps = self.settings.steps
-        return certify(self.algorithm, self.graph, upper, curvature=lower, steps=steps)
+        if isinstance(algorithm, HSMADMM):
+            return certify(algorithm, self.graph, upper, curvature=lower, steps=steps)
+        if not has_step_bound(algorithm):
+            return None
+        return certify(algorithm, self.graph, upper, curvature=lower, steps=steps)
 
     def cost(self) -> Costs:
         """What the whole run computes and sends, `init` included; all processes call.

@@ -4,6 +4,7 @@ from proxmesh.theory.automatic import Settled, settled
 from proxmesh.theory.certificate import Certificate, certify
 from proxmesh.theory.monitor import Inequality, Monitor
 from proxmesh.theory.smoothness import Smoothness, estimate_smoothness
+from proxmesh.theory.steps import StepCertificate
 
 __all__ = [
     "Certificate",
@@ -11,6 +12,7 @@ __all__ = [
     "Monitor",
     "Settled",
     "Smoothness",
+    "StepCertificate",
     "certify",
     "estimate_smoothness",
     "settled",

@@ -25,7 +25,7 @@ from proxmesh.theory.smoothness import (
     require_finite,
 )
 from proxmesh.theory.spectra import Spectra, Vector
-from proxmesh.types import Algorithm, Problem, World
+from proxmesh.types import Algorithm, Problem, World, has_step_bound
 
 __all__ = ["Settled", "settled", "settled_for"]
 
@@ -123,6 +123,8 @@ def settled(
     >>> settled(pm.HSMADMM(c_a=1.0), problem, world, graph, x).automatic
     ('c_rho', 'c_eta', 'smoothness')
     """
+    if always and has_step_bound(algorithm):
+        return _looked_at(algorithm, problem, world, x)
     if not isinstance(algorithm, HSMADMM) or not (always or algorithm.missing):
         return Settled(algorithm)
     found = estimate_smoothness(problem, x)
@@ -137,6 +139,16 @@ def settled(
     known = _Known(upper, max(down, 0.0), demand, noise, pull)
     filled = _filled(algorithm, known, graph)
     return Settled(filled, algorithm.missing, found, upper, -down)
+
+
+def _looked_at(
+    algorithm: Algorithm[Any], problem: Problem, world: World, x: Tensor
+) -> Settled:
+    """The method as it is, with the curvature of the losses for its certificate."""
+    found = estimate_smoothness(problem, x)
+    numbers = torch.stack([found.upper, -found.lower], dim=1)
+    upper, down = world.reduce(numbers.to(x.device), "max").tolist()
+    return Settled(algorithm, (), found, upper, -down)
 
 
 def settled_for(

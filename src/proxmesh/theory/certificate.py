@@ -9,8 +9,7 @@ with step matrix Q and penalty rho is stable if ``Q > H/2 + 3/4 rho (L + I)`` an
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, final, overload
 
 import networkx as nx
 import numpy as np
@@ -21,16 +20,15 @@ from proxmesh.checks import require_whole
 from proxmesh.errors import InputError
 from proxmesh.graphs import Graph, as_graph
 from proxmesh.theory.automatic import settled_for
-from proxmesh.theory.smoothness import Smoothness
+from proxmesh.theory.curvatures import curvatures, rounded_up
 from proxmesh.theory.spectra import Spectra, Vector
+from proxmesh.theory.steps import StepCertificate, Verdict, certify_steps
+from proxmesh.types import WithStepBound, has_step_bound
 
 __all__ = ["Certificate", "Verdict", "certify"]
 
-Verdict: TypeAlias = Literal["stable", "unstable", "not certified"]
-
 LINEARIZED = 0.75
 """How much of ``rho A'A`` a linearized step must cover (He, Ma, Yuan 2020)."""
-STEEPEST = 1e100  # curvature beyond which the arithmetic overflows
 FOREVER = 10**18  # iterations; nobody waits longer for a certificate
 
 
@@ -126,6 +124,7 @@ class Certificate:
         return f"{since}. {self.remedy}".rstrip()
 
 
+@overload
 def certify(
     algorithm: HSMADMM,
     graph: "Graph | nx.Graph[Any]",
@@ -133,8 +132,29 @@ def certify(
     *,
     curvature: Any = None,
     steps: int | None = None,
-) -> Certificate:
-    """Certify HSM-ADMM's constants on a graph, before a run and without one.
+) -> Certificate: ...
+
+
+@overload
+def certify(
+    algorithm: WithStepBound[Any],
+    graph: "Graph | nx.Graph[Any]",
+    smoothness: Any = 0.0,
+    *,
+    curvature: Any = None,
+    steps: int | None = None,
+) -> StepCertificate: ...
+
+
+def certify(
+    algorithm: Any,
+    graph: "Graph | nx.Graph[Any]",
+    smoothness: Any = 0.0,
+    *,
+    curvature: Any = None,
+    steps: int | None = None,
+) -> Certificate | StepCertificate:
+    """Certify a method's constants on a graph, before a run and without one.
 
     An iteration with inverse steps ``Q = diag(eta_i)`` is stable if both
     ``Q - H/2 - 3/4 rho (L + I)`` and ``H + rho L`` are positive definite, where H holds
@@ -144,6 +164,8 @@ def certify(
     ----------
     algorithm
         HSM-ADMM; constants that were left out are chosen for this graph and smoothness.
+        Or a method that declares the bound on its step (docs/relatives.md), for which
+        a `StepCertificate` is returned.
     graph
         Who talks to whom.
     smoothness
@@ -164,28 +186,16 @@ def certify(
     >>> certify(pm.HSMADMM(0.25, 0.2, 1.0), pm.graphs.ring(8)).remedy
     'Raise `c_eta` from 0.2 to 0.3126.'
     """
-    if not isinstance(algorithm, HSMADMM):
+    if not isinstance(algorithm, HSMADMM) and not has_step_bound(algorithm):
         raise InputError(
             f"certify: `{type(algorithm).__name__}` has no certificate. It knows "
-            "HSMADMM."
+            "HSMADMM and methods with a `step_bound`."
         )
     require_whole("certify", 1, steps=steps)
     graph = as_graph(graph)
-    if isinstance(smoothness, Smoothness):
-        upper = _per_agent("smoothness", smoothness.upper, graph.n)
-        below = smoothness.lower if curvature is None else curvature
-    else:
-        upper = _per_agent("smoothness", smoothness, graph.n)
-        below = 0.0 if curvature is None else curvature
-    if (upper < 0).any():
-        raise InputError(
-            f"certify: `smoothness` must not be negative, got {upper.min():g}."
-        )
-    if upper.max() > STEEPEST:
-        raise InputError(
-            f"certify: `smoothness` must be at most {STEEPEST:g}, got {upper.max():g}."
-        )
-    lower = np.minimum(_per_agent("curvature", below, graph.n), upper)
+    upper, lower = curvatures(smoothness, curvature, graph.n)
+    if not isinstance(algorithm, HSMADMM):
+        return certify_steps(algorithm, graph, upper, lower, steps)
     algorithm = settled_for(algorithm, graph, upper, lower)
     return _Examined(algorithm, graph, upper, lower).certificate(steps)
 
@@ -311,7 +321,7 @@ class _Examined:
     def _judged(self, facts: "_Facts") -> tuple[Verdict, str, str]:
         """Verdict, reason and remedy."""
         f, graph = facts, self.graph
-        remedy = f"Raise `c_eta` from {self.c_eta:.4g} to {_rounded_up(f.needed):g}."
+        remedy = f"Raise `c_eta` from {self.c_eta:.4g} to {rounded_up(f.needed):g}."
         steps = f"c_eta / c_rho = {f.ratio:.3g}"
         if f.ratio < f.smooth:
             where = f"{f.smooth:.3g}, where {graph} blows up"
@@ -344,7 +354,7 @@ class _Examined:
                 f"the penalty makes up for the lowest curvature "
                 f"{self.lower.min():.2g} only from k = {f.since_hold:,} on"
             )
-            more = _rounded_up(self._growth(f.since_hold))
+            more = rounded_up(self._growth(f.since_hold))
             remedies.append(f"Raise `c_rho` and `c_eta` {more:g} times.")
         if not wrong and f.since_step == 1:
             return "stable", above, ""
@@ -375,22 +385,3 @@ class _Facts:
 def _decay(tau: float) -> float:
     """Largest root of ``z^2 - 2 (1 - tau) z + (1 - tau)``, the mode nu = tau c."""
     return math.sqrt(1 - tau) if tau <= 1 else (tau - 1) + math.sqrt(tau * (tau - 1))
-
-
-def _rounded_up(value: float) -> float:
-    """At least this much, with four digits and a hair to spare."""
-    exact = Decimal(value * (1 + 1e-9))
-    last = Decimal(1).scaleb(exact.adjusted() - 3)
-    return float(exact.quantize(last, ROUND_CEILING))
-
-
-def _per_agent(name: str, values: Any, n: int) -> Vector:
-    given = np.asarray(values, float).reshape(-1)
-    if given.size not in {1, n}:
-        raise InputError(
-            f"certify: `{name}` has {given.size} values, but the graph has {n} agents. "
-            "Give one number, or one per agent."
-        )
-    if not np.isfinite(given).all():
-        raise InputError(f"certify: `{name}` must be finite, got {given.max():g}.")
-    return np.broadcast_to(given, (n,)).astype(float)

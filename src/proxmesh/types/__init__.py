@@ -51,13 +51,16 @@ from proxmesh.types.run_abilities import (
     Branching,
     FindsConstants,
     Remedied,
+    branches,
+    finds_constants,
+    knows_a_remedy,
+)
+from proxmesh.types.stability import StepBound, WithStepBound, has_step_bound
+from proxmesh.types.state_abilities import (
     ReportsKKT,
     SparseState,
     TellsState,
-    branches,
-    finds_constants,
     has_sparse_rows,
-    knows_a_remedy,
     reports_kkt,
     tells_state,
 )
@@ -84,6 +87,7 @@ __all__ = [
     "SparseState",
     "StartsItself",
     "State",
+    "StepBound",
     "TellsState",
     "Tested",
     "WithDistance",
@@ -93,6 +97,7 @@ __all__ = [
     "WithModels",
     "WithPairs",
     "WithPenalty",
+    "WithStepBound",
     "WithSubgradient",
     "WithValue",
     "WithWays",
@@ -113,6 +118,7 @@ __all__ = [
     "has_pairs",
     "has_penalty",
     "has_sparse_rows",
+    "has_step_bound",
     "has_subgradient",
     "has_value",
     "knows_a_remedy",

@@ -1,64 +1,20 @@
-"""What some states and algorithms can do besides: declared, not sniffed."""
+"""What some algorithms can do besides: declared, not sniffed."""
 
 from typing import Protocol, Self, TypeGuard, TypeVar
 
-from torch import Tensor
-
 from proxmesh.types.problem_abilities import offers
-from proxmesh.types.protocols import Algorithm, Problem, State
+from proxmesh.types.protocols import Algorithm
 
 __all__ = [
     "Branching",
     "FindsConstants",
     "Remedied",
-    "ReportsKKT",
-    "SparseState",
-    "TellsState",
     "branches",
     "finds_constants",
-    "has_sparse_rows",
     "knows_a_remedy",
-    "reports_kkt",
-    "tells_state",
 ]
 
 S = TypeVar("S")
-
-
-class SparseState(State, Protocol):
-    """A state whose rows out of the prox are not x."""
-
-    @property
-    def sparse(self) -> Tensor:
-        """The rows that come out of the prox, ``[n_local, p]``."""
-        ...
-
-
-class ReportsKKT(State, Protocol):
-    """A state with multipliers, which tells how far it is from a saddle point."""
-
-    def kkt_residual(self, problem: Problem) -> Tensor | None:
-        """Each agent's part of the residual, ``[n_local]``; None if h does not tell.
-
-        Parameters
-        ----------
-        problem
-            The local objectives.
-        """
-        ...
-
-
-def has_sparse_rows(state: State) -> TypeGuard[SparseState]:
-    """Whether the rows out of the prox are others than x: `SparseState`."""
-    return offers(state, "sparse")
-
-
-def reports_kkt(state: State) -> TypeGuard[ReportsKKT]:
-    """Whether the state has a KKT residual: `ReportsKKT`."""
-    return offers(state, "kkt_residual")
-
-
-# -- what an algorithm may be able to do besides ---------------------------------------
 
 
 class FindsConstants(Algorithm[S], Protocol[S]):
@@ -102,15 +58,6 @@ class Branching(Algorithm[S], Protocol[S]):
         ...
 
 
-class TellsState(Algorithm[S], Protocol[S]):
-    """An algorithm with several kinds of states, one for each of its forms."""
-
-    @property
-    def state_kind(self) -> type[S]:
-        """The class of the states of this form."""
-        ...
-
-
 def finds_constants(algorithm: Algorithm[S]) -> TypeGuard[FindsConstants[S]]:
     """Whether constants may be left out: `FindsConstants`."""
     return offers(algorithm, "missing")
@@ -124,8 +71,3 @@ def knows_a_remedy(algorithm: Algorithm[S]) -> TypeGuard[Remedied[S]]:
 def branches(algorithm: Algorithm[S]) -> TypeGuard[Branching[S]]:
     """Whether its step branches on k: `Branching`."""
     return offers(algorithm, "at")
-
-
-def tells_state(algorithm: Algorithm[S]) -> TypeGuard[TellsState[S]]:
-    """Whether it has several kinds of states and tells which: `TellsState`."""
-    return offers(algorithm, "state_kind")
