@@ -1,7 +1,7 @@
 """The training data of the agents that this process holds."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import torch
@@ -42,6 +42,13 @@ class LocalShards:
         """Store shards of these sizes, which lie one after another in `samples`."""
         sampler = Sampler.over(seed, agents, sizes, samples.targets.device)
         return LocalShards(agents, Stored.of(samples), sampler)
+
+    def reseeded(self, seed: int) -> "LocalShards":
+        """The same shards with other draws."""
+        sizes = self.sampler.sizes
+        column = [int(size) for size in sizes[:, 0]]
+        drawn = Sampler.over(seed, self.agents, column, sizes.device)
+        return replace(self, sampler=drawn)
 
     def of_agent(self, agent: int) -> Shard:
         """Return the inputs and targets of one agent."""

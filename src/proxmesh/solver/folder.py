@@ -74,6 +74,7 @@ class RunFolder:
     MADE_BESIDES = (
         "model.safetensors",
         "sparse_model.safetensors",
+        "state.safetensors",
         "curves.png",
         THEORY,
         "theory.png",

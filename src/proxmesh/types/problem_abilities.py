@@ -328,6 +328,8 @@ class Facts:
     ----------
     agents
         Whose shards are open in this process.
+    architecture
+        The model's layers, as text.
     batch_size
         Samples in a minibatch.
     convolves
@@ -354,6 +356,7 @@ class Facts:
     """
 
     agents: tuple[int, ...] | None = None
+    architecture: str | None = None
     batch_size: int | None = None
     convolves: bool | None = None
     device: torch.device | None = None
