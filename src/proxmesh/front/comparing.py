@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison", "compare", "label_of"]
 
-Methods: TypeAlias = Mapping[str, Algorithm[Any]] | Sequence[Algorithm[Any]]
+Methods: TypeAlias = Mapping[str, Any] | Sequence[Any]  # a dict of two classes is one
 
 
 @final
