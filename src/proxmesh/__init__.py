@@ -48,6 +48,13 @@ if TYPE_CHECKING:
     from proxmesh.errors import InputError as InputError
     from proxmesh.errors import LostRankError as LostRankError
     from proxmesh.errors import Notice as Notice
+    from proxmesh.front.comparing import Comparison as Comparison
+    from proxmesh.front.comparing import compare as compare
+    from proxmesh.front.solving import prepare as prepare
+    from proxmesh.front.solving import resume as resume
+    from proxmesh.front.solving import solve as solve
+    from proxmesh.front.tuning import Tuned as Tuned
+    from proxmesh.front.tuning import tune as tune
     from proxmesh.graphs import Graph as Graph
     from proxmesh.network import connect as connect
     from proxmesh.problems import L1 as L1
@@ -63,10 +70,8 @@ if TYPE_CHECKING:
     from proxmesh.problems import SquaredL2 as SquaredL2
     from proxmesh.problems import models as models
     from proxmesh.problems import nn as nn
-    from proxmesh.runs.resuming import resume as resume
+    from proxmesh.runs.loading import load as load
     from proxmesh.solver.outcome import Outcome as Outcome
-    from proxmesh.solver.preparation import prepare as prepare
-    from proxmesh.solver.preparation import solve as solve
     from proxmesh.solver.result import Result as Result
     from proxmesh.solver.run import Run as Run
     from proxmesh.solver.settings import Settings as Settings

@@ -1,5 +1,9 @@
 """The methods, one file each; a step reads like its equations."""
 
+from typing import Any, get_type_hints
+
+from torch.serialization import add_safe_globals
+
 from proxmesh.algorithms.cdprox_sgt import CDProxSGT
 from proxmesh.algorithms.centralized import ProxSGD, ProxSTORM
 from proxmesh.algorithms.deepstorm import DEEPSTORM
@@ -19,6 +23,10 @@ from proxmesh.algorithms.prox_gt import ProxGT
 from proxmesh.algorithms.registry import ALGORITHMS, Method
 from proxmesh.algorithms.sm_admm import SMADMM
 from proxmesh.algorithms.sppdm import SPPDM
+
+_STATES = {get_type_hints(method.kind.init)["return"] for method in ALGORITHMS.values()}
+_STATES = {HSMADMMState, HSMADMMDirectState} | _STATES - {Any}  # it has two
+add_safe_globals([*_STATES])  # records of tensors: `torch.load(weights_only=True)`
 
 __all__ = [
     "ALGORITHMS",

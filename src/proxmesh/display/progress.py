@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from rich.console import Console
 from rich.progress import (
@@ -69,7 +69,7 @@ class LiveProgress(Watcher):
         super().__init__(steps)
         self._console, self._title = console, title
         self._bar: Progress | None = None
-        self._shown = {"completed": 0, "speed": "", "numbers": ""}
+        self._shown: dict[str, Any] = {"completed": 0, "speed": "", "numbers": ""}
 
     def _open(self) -> None:
         self._bar = Progress(
@@ -106,10 +106,10 @@ class LiveProgress(Watcher):
     def _measured(self, row: Mapping[str, float]) -> None:
         self._show(numbers=numbers(row))
 
-    def _show(self, **changes: object) -> None:
-        self._shown.update(changes)  # type: ignore[arg-type]
+    def _show(self, **changes: Any) -> None:
+        self._shown.update(changes)
         if self._bar is not None:
-            self._bar.update(self._task, stage="", **changes)  # type: ignore[arg-type]
+            self._bar.update(self._task, stage="", **changes)
 
 
 class _Stage(TextColumn):

@@ -164,6 +164,21 @@ class LearningProblem(Regularized):
         mine._open(agents, self.local_shards.of_agent)
         return mine
 
+    def reseeded(self, seed: int) -> "LearningProblem":
+        """The same problem with other draws; the model keeps its values.
+
+        Parameters
+        ----------
+        seed
+            Of the draws, and of initial rows that are different for each agent.
+        """
+        require_whole("LearningProblem", 0, seed=seed)
+        mine = copy.copy(self)
+        mine.seed = seed
+        if mine.agents:
+            mine.local_shards = self.local_shards.reseeded(seed)
+        return mine
+
     def _open(self, agents: tuple[int, ...], get: Callable[[int], Shard]) -> None:
         names = [f"agent {agent}" for agent in agents]
         opened = [get(agent) for agent in agents]
@@ -189,6 +204,11 @@ class LearningProblem(Regularized):
             )
 
     # -- the problem that an algorithm sees ------------------------------------------
+
+    @property
+    def architecture(self) -> str:
+        """The model's layers, as text."""
+        return repr(self._model)
 
     @property
     def convolves(self) -> bool:

@@ -52,6 +52,13 @@ class LocalShards:
         """Whether batches are read when they are drawn."""
         return isinstance(self.samples, LazySamples)
 
+    def reseeded(self, seed: int) -> "LocalShards":
+        """The same shards with other draws."""
+        sizes = self.sampler.sizes
+        column = [int(size) for size in sizes[:, 0]]
+        drawn = Sampler.over(seed, self.agents, column, sizes.device)
+        return replace(self, sampler=drawn)
+
     def of_agent(self, agent: int) -> Shard:
         """Return the inputs and targets of one agent, or where they are read."""
         i = self.agents.index(agent)

@@ -15,7 +15,15 @@ from proxmesh.report.panels import AXES, PANELS, Panel
 from proxmesh.report.pictures import drawable, plain, save_picture
 from proxmesh.report.runs import FinishedRun
 
-__all__ = ["draw", "draw_grid", "mean_curve", "shared_legend", "style_of"]
+__all__ = [
+    "draw",
+    "draw_grid",
+    "drawn_trials",
+    "grid_of_curves",
+    "mean_curve",
+    "shared_legend",
+    "style_of",
+]
 
 
 SPARE_COLORS = ("#c01722", "#1f5fb4", "#2c8c2c", "#7d4fb3", "#d9a900", "#17becf")
@@ -97,7 +105,17 @@ def draw_grid(
     panels: Sequence[Panel] = PANELS,
     axes: Sequence[Panel] = AXES,
 ) -> Path:
-    """Draw panels against axes, a row for each axis, with one legend."""
+    """Draw panels against axes, as `grid_of_curves`, into a file."""
+    return save_picture(grid_of_curves(runs, title, panels, axes), file, dpi=130)
+
+
+def grid_of_curves(
+    runs: Sequence[FinishedRun],
+    title: str = "",
+    panels: Sequence[Panel] = PANELS,
+    axes: Sequence[Panel] = AXES,
+) -> Figure:
+    """Panels against axes, a row for each axis, with one legend."""
     have = {column for run in runs for column in run.history}
     panels = [p for p in panels if p.column in have]
     rows, columns = len(axes), max(1, len(panels))
@@ -109,7 +127,21 @@ def draw_grid(
     shared_legend(figure, grid[0][0])
     if title:
         figure.suptitle(title, fontsize=10, parse_math=False)
-    return save_picture(figure, file, dpi=130)
+    return figure
+
+
+def drawn_trials(values: "pd.Series[float]", name: str) -> Figure:
+    """What the trials of a search reached, and the best so far."""
+    figure = Figure(figsize=(5, 3.2), layout="constrained")
+    axis = figure.subplots()
+    reached = drawable(values.reset_index(drop=True), log=True)
+    axis.plot(reached.index, reached, "o", color=SPARE_COLORS[1], label="trials")
+    axis.plot(reached.index, reached.cummin(), color=SPARE_COLORS[0], label="best")
+    axis.set_yscale("log")
+    axis.set_xlabel("trial", fontsize=9)
+    axis.set_ylabel(plain(name), fontsize=9)
+    axis.legend(frameon=False, fontsize=8)
+    return figure
 
 
 def shared_legend(figure: Figure, axis: Axes) -> None:

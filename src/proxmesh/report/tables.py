@@ -1,5 +1,6 @@
 """Tables of a comparison: mean and standard deviation over seeds, the best in bold."""
 
+import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, final
@@ -11,8 +12,10 @@ from proxmesh.report.runs import FinishedRun
 
 __all__ = [
     "Cell",
+    "as_html",
     "as_latex",
     "as_markdown",
+    "as_text",
     "cells",
     "ends_of",
     "last_rows",
@@ -118,6 +121,34 @@ def markdown(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     quoted = [[text.replace("|", r"\|") for text in row] for row in rows]
     lines = [titles, ["---"] * len(titles), *quoted]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def as_text(runs: Sequence[FinishedRun]) -> str:
+    """The table in columns, for a console."""
+    titles, rows = cells(runs)
+    lines = [titles, *([cell.text for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    last = len(widths) - 1
+    return "\n".join(
+        "  ".join(
+            text.ljust(width) if i in {0, last} else text.rjust(width)
+            for i, (text, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def as_html(runs: Sequence[FinishedRun]) -> str:
+    """The table in HTML, for a notebook."""
+    titles, rows = cells(runs)
+    head = "".join(f"<th>{html.escape(title)}</th>" for title in titles)
+    body = "".join(f"<tr>{''.join(map(_in_html, row))}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _in_html(cell: Cell) -> str:
+    text = html.escape(cell.text)
+    return f"<td>{f'<b>{text}</b>' if cell.best else text}</td>"
 
 
 def as_latex(runs: Sequence[FinishedRun]) -> str:

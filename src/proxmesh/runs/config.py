@@ -24,6 +24,7 @@ from pydantic import (
 from proxmesh.errors import InputError, shortened, unknown
 from proxmesh.files import DEEPEST, parsed_toml, read_text
 from proxmesh.solver.folder import without_empty
+from proxmesh.solver.reading import MADE_IN_PYTHON
 from proxmesh.solver.settings import LOCAL, Count, Settings, said_by
 
 __all__ = [
@@ -48,6 +49,7 @@ HOW_IT_IS_COMPUTED = (  # where and how fast: other values give the same result
 )
 NOT_THE_TASK = (  # and how long, how closely and on what
     *HOW_IT_IS_COMPUTED,
+    f"{MADE_IN_PYTHON}.",
     "run.automatic",
     "run.device",
     "run.eval",
@@ -201,6 +203,11 @@ def load_config(
     """
     text = "" if file is None else read_text(file, "config")
     tree = parsed_toml(text, f"config `{file}`")
+    if MADE_IN_PYTHON in tree:
+        raise InputError(
+            f"config `{file}` is of a run that a program made, and cannot build its "
+            "problem. Run that program, or go on in it: `pm.resume(folder, problem)`."
+        )
     dotted = _dotted(flags, assignments)
     _forget_what_was_found(tree, dotted)
     for path, value in dotted.items():

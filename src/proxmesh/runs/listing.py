@@ -20,7 +20,7 @@ from proxmesh.errors import InputError, shortened, unknown
 from proxmesh.solver.folder import RunFolder, are_of_a_run
 from proxmesh.solver.lock import holder_of
 from proxmesh.solver.outcome import Outcome
-from proxmesh.solver.reading import method_in, one_line
+from proxmesh.solver.reading import MADE_IN_PYTHON, method_in, one_line
 
 __all__ = [
     "OUTCOMES",
@@ -138,6 +138,10 @@ class Details:
         """How to make the run again, and to go on with it."""
         folder = self.run.folder
         found = {}
+        if MADE_IN_PYTHON in self.config:
+            if self.run.resumable:
+                found["resume"] = f"pm.resume({str(folder)!r}, problem)"
+            return found
         if self.config:
             file = shlex.quote(str(folder / "config.toml"))
             found["run again"] = f"proxmesh run --config {file}"

@@ -16,6 +16,7 @@ from proxmesh.solver.folder import RunFolder
 from proxmesh.solver.method_as_text import from_written
 from proxmesh.solver.outcome import Outcome
 from proxmesh.solver.preparation import prepared
+from proxmesh.solver.reading import MADE_IN_PYTHON
 from proxmesh.solver.result import Result
 from proxmesh.solver.resuming import newest_manifest, newest_whole
 from proxmesh.solver.run import Run
@@ -186,7 +187,7 @@ def resume(
         observer=observer,
         progress=observer is None and progress,
         out=folder,
-        config=manifest.config,
+        config=_kept(manifest.config),
     )
     return prepared(
         problem,
@@ -197,6 +198,11 @@ def resume(
         world=world,
         checkpoint=newest_whole(RunFolder(folder).checkpoints, world),
     ).go()
+
+
+def _kept(config: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """A config that somebody gave; a description is made anew, with the new steps."""
+    return None if config is None or MADE_IN_PYTHON in config else config
 
 
 def _of_config(

@@ -24,7 +24,7 @@ from proxmesh.runs.config import put
 from proxmesh.runs.methods import method_named
 from proxmesh.schedules import Power
 
-__all__ = ["Choice", "Range", "Space", "load_spaces"]
+__all__ = ["Choice", "Range", "Space", "load_spaces", "space_of"]
 
 EXACT_KEYS = ConfigDict(extra="forbid", frozen=True)
 DIGITS = 3  # of a value that is tried, so that the one written down is the one run
@@ -139,7 +139,7 @@ def load_spaces(
     tree |= {label: method_named(name).space for label, name in (own or {}).items()}
     if file is not None:
         tree |= _parsed(read_text(file, "space"), f"space `{file}`", tree)
-    return {label: _space(label, entries) for label, entries in tree.items()}
+    return {label: space_of(label, entries) for label, entries in tree.items()}
 
 
 def _parsed(text: str, source: str, known: Iterable[str]) -> dict[str, Any]:
@@ -153,7 +153,14 @@ def _parsed(text: str, source: str, known: Iterable[str]) -> dict[str, Any]:
     return tree
 
 
-def _space(label: str, entries: Mapping[str, Any]) -> Space:
+def space_of(label: str, entries: Mapping[str, Any]) -> Space:
+    """A space from its entries; a pair is a range, a list is a choice.
+
+    Examples
+    --------
+    >>> space_of("dsgt", {"alpha": (0.1, 1.0)}).dimensions["alpha"].low
+    0.1
+    """
     space = Space(
         label,
         {name: _dimension(label, name, entry) for name, entry in entries.items()},
@@ -172,6 +179,10 @@ def _space(label: str, entries: Mapping[str, Any]) -> Space:
 
 def _dimension(label: str, name: str, entry: Any) -> Dimension:
     who = f"space of `{label}`: `{shortened(name)}`"
+    if isinstance(entry, tuple) and len(entry) == 2:
+        entry = dict(zip(("low", "high"), map(float, entry), strict=True))
+    elif isinstance(entry, list):
+        entry = {"choices": entry}
     try:
         return TypeAdapter(Dimension).validate_python(entry, strict=True)
     except ValidationError as error:

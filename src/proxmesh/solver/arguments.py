@@ -26,12 +26,14 @@ __all__ = [
 ]
 
 
-def require_parts(problem: Problem, algorithm: Algorithm[Any]) -> None:
-    """Refuse a problem or an algorithm that lacks what every run needs."""
+def require_parts(problem: Problem | None, algorithm: Algorithm[Any]) -> None:
+    """Refuse a problem, if given, or an algorithm that lacks what every run needs."""
     for thing, kind, methods in (
         (problem, "problem", ("sample", "grad", "prox")),
         (algorithm, "algorithm", ("init", "step", "cost")),
     ):
+        if thing is None:
+            continue
         if isinstance(thing, type):
             name = thing.__name__
             raise InputError(f"{kind} `{name}` is a class. Build it: `{name}(...)`.")

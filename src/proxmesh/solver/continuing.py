@@ -3,13 +3,21 @@
 from collections.abc import Mapping
 from typing import Any
 
+from proxmesh.errors import InputError
 from proxmesh.solver.checkpoint import Checkpoint
 from proxmesh.solver.result import Result
 from proxmesh.solver.settings import Settings
 from proxmesh.solver.state import state_of
 from proxmesh.types import Algorithm, Problem, World, finds_constants
 
-__all__ = ["as_before", "as_saved", "found_before", "restored", "with_constants_of"]
+__all__ = [
+    "as_before",
+    "as_saved",
+    "found_before",
+    "restored",
+    "state_in",
+    "with_constants_of",
+]
 
 
 def restored(
@@ -21,6 +29,16 @@ def restored(
     if kind is None:  # it does not say: have it make one
         kind = type(algorithm.init(tensors["x"], problem, world))
     return checkpoint.state(kind, tensors)
+
+
+def state_in(earlier: Result) -> Any:
+    """The state of a result, or one line on why it has none."""
+    if earlier.state is None:
+        raise InputError(
+            "`state` is a result that was loaded without its state. Keep it with "
+            "`result.save(folder)`, or go on with `pm.resume(folder, problem)`."
+        )
+    return earlier.state
 
 
 def as_before(settings: Settings, earlier: Result) -> Settings:

@@ -74,6 +74,7 @@ class RunFolder:
     MADE_BESIDES = (
         "model.safetensors",
         "sparse_model.safetensors",
+        "state.safetensors",
         "curves.png",
         THEORY,
         "theory.png",
@@ -185,7 +186,10 @@ class RunFolder:
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Write the complete config, which reruns the run exactly."""
         text = tomli_w.dumps(without_empty(config))
-        written(self.path / "config.toml", text)
+        try:
+            written(self.path / "config.toml", text)
+        except OSError as error:
+            raise _not_writable(self.path, error) from error
 
     def append(self, row: Mapping[str, float], columns: Sequence[str]) -> None:
         """Add a row to the history at once, so that a crash loses nothing.

@@ -49,7 +49,7 @@ class Loop:
     hooks: Hooks
     costs: Costs
     monitor: Monitor | None
-    config: Mapping[str, Any] | None
+    config: Mapping[str, Any]
     journal: Journal
     new_saver: Callable[[Path], Saver | None]
     threads: ThreadWatch
@@ -287,7 +287,7 @@ class Loop:
                 self.folder = folder.created(force)
             if self.settings.evaluation == "local":
                 self.folder = folder.created_for(self.world.agents, force)
-        if self.world.is_root and self.config is not None:
+        if self.world.is_root:
             folder.write_config(self.config)
         self.saver = self.new_saver(folder.checkpoints)
         if self.saver is not None:
@@ -320,6 +320,8 @@ class Loop:
             monitor=self.monitor,
             means=self._means(state),
             notes=tuple(self.threads.notes),
+            config=self.config,
+            folder=None if self.folder is None else self.folder.path,
         )
         if self.folder is not None:
             self.folder.write_result(result, summary=self.world.is_root)

@@ -31,6 +31,7 @@ from proxmesh.solver.continuing import (
     as_saved,
     found_before,
     restored,
+    state_in,
     with_constants_of,
 )
 from proxmesh.solver.facts import deciding
@@ -267,7 +268,7 @@ def _prepared(  # noqa: PLR0917 - it is `prepared`
     if isinstance(state, Result):
         settings = as_before(settings, state)
         algorithm = with_constants_of(state.algorithm, algorithm)
-        state = state.state
+        state = state_in(state)
     if checkpoint is not None:
         saved = checkpoint.manifest
         settings = as_saved(settings, saved.settings)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "MADE_IN_PYTHON",
     "config_in",
     "last_row_in",
     "method_called",
@@ -36,7 +37,8 @@ MOST_BYTES_OF_TEXT = 16 * 2**20
 MOST_BYTES_OF_TABLE = 512 * 2**20
 MOST_BYTES_OF_ROW = 2**16
 LARGEST_COUNT = 2**53  # up to here a float holds every whole number
-SECTIONS = ("algorithm", "data", "graph", "model", "regularizer", "run")
+MADE_IN_PYTHON = "python"  # the section that only the config of a program's run has
+SECTIONS = ("algorithm", "data", "graph", "model", "regularizer", "run", MADE_IN_PYTHON)
 
 
 def text_in(file: Path, most_bytes: int = MOST_BYTES_OF_TEXT) -> str:

@@ -7,12 +7,15 @@ from typing import Any, final
 
 import numpy as np
 import pandas as pd
+import torch
 from torch import Tensor, nn
 
 from proxmesh.solver.environment import environment
 from proxmesh.solver.folder import RunFolder
 from proxmesh.solver.history import COUNTS
 from proxmesh.solver.outcome import Outcome
+from proxmesh.solver.state import STATE, is_record, save
+from proxmesh.solver.weights import MODEL_FILES, tensors_in, with_weights_in
 from proxmesh.theory import Monitor
 from proxmesh.types import facts_of, has_models
 
@@ -45,6 +48,10 @@ class Result:
     notes
         What happened on the way that a reader of its numbers should know, such as a
         change to fewer threads.
+    config
+        The run in words, as in config.toml.
+    folder
+        Its run folder, if it has one.
 
     Examples
     --------
@@ -68,6 +75,8 @@ class Result:
     algorithm: Any = None  # of the type that was given
     monitor: Monitor | None = None
     notes: tuple[str, ...] = ()
+    config: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    folder: Path | None = None
 
     @property
     def final(self) -> dict[str, float]:
@@ -107,22 +116,35 @@ class Result:
         config: Mapping[str, Any] | None = None,
         force: bool = False,
     ) -> Path:
-        """Write a run folder.
+        """Write a run folder, with the state, which `proxmesh.load` reads.
 
         Parameters
         ----------
         folder
             Where; refused if it already holds a run, unless `force`.
         config
-            To be kept with it as config.toml.
+            To be kept as config.toml in place of `Result.config`.
         force
             Overwrite a run that is there.
         """
         written = RunFolder(Path(folder)).created(force)
-        if config is not None:
-            written.write_config(config)
+        written.write_config(self.config if config is None else config)
+        if is_record(self.state):
+            save(self.state, written.path / STATE)
         written.write_result(self)
         return written.path
+
+    def weights(self) -> dict[str, Tensor]:
+        """The average model's parameters and buffers by name: a state dict.
+
+        A result that was loaded has it without its problem, too.
+        """
+        model = self.model
+        if model is not None:
+            return model.state_dict()
+        if self.folder is None:
+            return {}
+        return tensors_in(self.folder / MODEL_FILES["x"])
 
     def summary(self) -> dict[str, Any]:
         """Outcome, final metrics, versions and machine, ready for JSON."""
@@ -135,6 +157,13 @@ class Result:
         }
 
     def _model_at(self, name: str) -> nn.Module | None:
-        if not has_models(self.problem) or name not in self.means:
+        if not has_models(self.problem):
             return None
-        return self.problem.module(self.means[name])
+        if name in self.means:
+            return self.problem.module(self.means[name])
+        file = None if self.folder is None else self.folder / MODEL_FILES[name]
+        if file is None or not file.exists():
+            return None
+        known = facts_of(self.problem)
+        row = torch.zeros(known.p or 0, dtype=known.dtype, device=known.device)
+        return with_weights_in(file, self.problem.module(row))

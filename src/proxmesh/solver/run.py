@@ -16,6 +16,7 @@ from proxmesh.solver.checkpoint import Manifest, described_by, fingerprint
 from proxmesh.solver.compile_gradients import CompiledGradients
 from proxmesh.solver.compile_step import Advance, CompiledStep, NotCompiledError
 from proxmesh.solver.costs import Costs
+from proxmesh.solver.description import described
 from proxmesh.solver.facts import deciding
 from proxmesh.solver.failures import announcing_failure
 from proxmesh.solver.folder import without_empty
@@ -98,6 +99,7 @@ class Run:
         self.threads = threads
         self._begin = int(state.k)
         self._states = [state]  # taken out by `go`
+        self.afterwards: Callable[[Result], None] = lambda _: None
 
     def __repr__(self) -> str:
         return (
@@ -162,11 +164,24 @@ class Run:
         return self._costs_up_to(self.journal.begin + self.settings.steps)
 
     @property
-    def config(self) -> Mapping[str, Any] | None:
+    def config(self) -> Mapping[str, Any]:
         """What will be kept as config.toml, complete."""
         given = self.hooks.config
-        made: Mapping[str, Any] | None = given(self) if callable(given) else given
+        if given is None:
+            return self.description
+        made: Mapping[str, Any] = given(self) if callable(given) else given
         return made
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """The run in the words of a config, as far as objects tell what they are."""
+        return described(
+            self.problem,
+            self.graph,
+            settings=self.settings,
+            hooks=self.hooks,
+            settled=self.settled,
+        )
 
     @property
     def facts(self) -> dict[str, str]:
@@ -208,10 +223,12 @@ class Run:
             if observer is not None and not self.journal.rows:
                 observer.on_prepare("evaluating the start")
             try:
-                return loop.go(self._states.pop())
+                result = loop.go(self._states.pop())
             finally:
                 if reads_lazily(self.problem):
                     self.problem.stop_reading()
+        self.afterwards(result)
+        return result
 
     def _costs_up_to(self, k: int) -> Costs:
         return Costs.up_to(k, self.algorithm, self.problem, self.world, self.state.x)
@@ -236,7 +253,7 @@ class Run:
                 "automatic": list(self.settled.automatic),
             },
             "problem": self.problem.taken if chooses_a_way(self.problem) else {},
-            "config": None if self.config is None else without_empty(self.config),
+            "config": without_empty(self.config),
         }
 
         def described(iteration: int, journal: Journal, files: Any) -> Manifest:

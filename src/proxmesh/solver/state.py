@@ -18,6 +18,7 @@ from torch import Tensor
 from proxmesh.types import tells_state
 
 __all__ = [
+    "STATE",
     "at_iteration",
     "is_record",
     "load",
@@ -29,6 +30,8 @@ __all__ = [
     "state_of",
     "tensors_of",
 ]
+
+STATE = "state.safetensors"  # in a folder that `Result.save` has written
 
 S = TypeVar("S")
 
@@ -105,7 +108,12 @@ def state_of(algorithm: Any) -> type[Any] | None:
 
 def save(state: Any, file: str | Path) -> None:
     """Write the tensors of a record to a safetensors file."""
-    save_file(tensors_of(state), str(file))
+    kept: dict[str, Tensor] = {}
+    for name, value in tensors_of(state).items():
+        own = value.detach().cpu().contiguous()
+        shared = any(own.data_ptr() == other.data_ptr() for other in kept.values())
+        kept[name] = own.clone() if shared else own  # at the start fields may be one
+    save_file(kept, str(file))
 
 
 def load(kind: type[S], file: str | Path, device: torch.device) -> S:

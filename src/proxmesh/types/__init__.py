@@ -47,6 +47,7 @@ from proxmesh.types.protocols import (
     State,
     World,
 )
+from proxmesh.types.reseeding import Reseeded, can_be_reseeded
 from proxmesh.types.run_abilities import (
     Branching,
     FindsConstants,
@@ -84,6 +85,7 @@ __all__ = [
     "Reduction",
     "Remedied",
     "ReportsKKT",
+    "Reseeded",
     "SparseState",
     "StartsItself",
     "State",
@@ -105,6 +107,7 @@ __all__ = [
     "branches",
     "can_be_analyzed",
     "can_be_divided",
+    "can_be_reseeded",
     "can_be_tested",
     "chooses_a_way",
     "evaluates_itself",

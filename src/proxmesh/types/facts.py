@@ -18,6 +18,8 @@ class Facts:
     ----------
     agents
         Whose shards are open in this process.
+    architecture
+        The model's layers, as text.
     batch_size
         Samples in a minibatch.
     convolves
@@ -44,6 +46,7 @@ class Facts:
     """
 
     agents: tuple[int, ...] | None = None
+    architecture: str | None = None
     batch_size: int | None = None
     convolves: bool | None = None
     device: torch.device | None = None
