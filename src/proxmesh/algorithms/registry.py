@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, final
 
 from proxmesh.algorithms.centralized import ProxSGD, ProxSTORM
+from proxmesh.algorithms.checks import say_options
 from proxmesh.algorithms.deepstorm import DEEPSTORM
 from proxmesh.algorithms.dpsgd import DPSGD
 from proxmesh.algorithms.dsgt import DSGT
@@ -132,3 +133,6 @@ ALGORITHMS: Mapping[str, Method] = {  # one hue per family, gray for a server
     "prox-storm": Method(ProxSTORM, color="#222222", space=STORM_SPACE, server=True),
 }
 """Every method by its command-line name."""
+
+for _method in ALGORITHMS.values():
+    say_options(_method.kind)

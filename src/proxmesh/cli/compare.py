@@ -27,7 +27,13 @@ SEEDS = 3
 
 
 @describes_a_task(
-    "target", "eval", "timeout", "monitor", threads="CPU threads per run [1]."
+    "target",
+    "patience",
+    "epochs",
+    "eval",
+    "timeout",
+    "monitor",
+    threads="CPU threads per run [1].",
 )
 def compare(
     task: TaskOptions,

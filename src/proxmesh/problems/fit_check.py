@@ -1,7 +1,7 @@
 """Checks, made once, that model, loss, data and batch size fit together."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -15,7 +15,7 @@ from proxmesh.problems.layout import Layout
 
 __all__ = ["Loss", "check_batch_size", "fits_as_classifier", "name_of"]
 
-Loss: TypeAlias = Any
+Loss: TypeAlias = Callable[..., Any]
 """``loss(outputs, targets)``, a 0-d tensor, the mean over samples."""
 
 SAMPLES = 8

@@ -12,6 +12,7 @@ from proxmesh.errors import InputError
 from proxmesh.problems.batch_gradients import BatchGradients
 from proxmesh.problems.channels import has_images
 from proxmesh.problems.fit_check import Loss, check_batch_size, fits_as_classifier
+from proxmesh.problems.given import require_given
 from proxmesh.problems.gradient_ways import AskedWay, GradientWays, Paired, Vectorize
 from proxmesh.problems.initial_rows import initial_rows
 from proxmesh.problems.layout import Layout
@@ -94,6 +95,7 @@ class LearningProblem(Regularized):
         require_whole(who, 0, seed=seed)
         self._asked = AskedWay(vectorize, paired)
         refuse_stateful(model)
+        require_given(model, loss, shards)
         self.layout = Layout.of(model)
         self.p = self.layout.p
         self.batch_size = batch_size

@@ -24,6 +24,7 @@ from proxmesh.runs.config import flattened, task_of
 from proxmesh.runs.pool import Ended, PlannedRun
 from proxmesh.runs.spaces import Choice, Space
 from proxmesh.solver.folder import RunFolder
+from proxmesh.solver.outcome import Outcome
 from proxmesh.types import finds_constants
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class Search:
     ) -> None:
         """Take note of how a trial ended."""
         asked = self._open.pop(run.name)
-        good = outcome in {"finished", "target reached"}
+        good = outcome in {kind for kind in Outcome if kind.is_good}
         value = final.get(self.budget.objective, math.inf) if good else math.inf
         steps = run.config["run"]["steps"]
         self._note(asked, outcome=outcome, value=value, steps=steps, message=message)

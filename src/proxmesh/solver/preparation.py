@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from inspect import signature
 from pathlib import Path
-from typing import Any, Literal, ParamSpec
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import networkx as nx
 import torch
@@ -22,6 +22,7 @@ from proxmesh.solver.arguments import (
 )
 from proxmesh.solver.checkpoint import Checkpoint
 from proxmesh.solver.compile_step import pays_off
+from proxmesh.solver.epochs import with_steps
 from proxmesh.solver.facts import deciding
 from proxmesh.solver.failures import announcing_failure
 from proxmesh.solver.folder import RunFolder
@@ -48,14 +49,16 @@ from proxmesh.types import (
 __all__ = ["prepare", "prepared", "solve"]
 
 P = ParamSpec("P")
+S = TypeVar("S")
 
 
 def prepare(
     problem: Problem,
-    algorithm: Algorithm[Any],
+    algorithm: Algorithm[S],
     graph: "Graph | nx.Graph[Any]",
-    steps: int,
+    steps: int | None = None,
     *,
+    epochs: float | None = None,
     state: Any = None,
     x0: Tensor | None = None,
     init: str = "same",
@@ -64,6 +67,7 @@ def prepare(
     eval_every: int | None = None,
     evaluation: Literal["mean", "local"] = "mean",
     target: Mapping[str, float] | None = None,
+    patience: int | Mapping[str, int] | None = None,
     metrics: Mapping[str, Metric] | None = None,
     kkt: bool = True,
     monitor: Literal["theory"] | None = None,
@@ -75,7 +79,7 @@ def prepare(
     out: str | Path | None = None,
     config: Mapping[str, Any] | Callable[[Run], Mapping[str, Any]] | None = None,
     force: bool = False,
-) -> Run:
+) -> Run[S]:
     """Make a run ready, to look at it before it goes.
 
     The network is joined, this process's part of the problem kept, constants that were
@@ -86,9 +90,9 @@ def prepare(
     ----------
     problem, algorithm, graph, steps
         What to minimize, how, who talks to whom, and how many iterations.
-    state, x0, init, engine, timeout, eval_every, evaluation, target, metrics, kkt, \
-monitor, callbacks, observer, compile, checkpoint_every, threads, out, \
-config, force
+    epochs, state, x0, init, engine, timeout, eval_every, evaluation, target, \
+patience, metrics, kkt, monitor, callbacks, observer, compile, checkpoint_every, \
+threads, out, config, force
         See `proxmesh.solve`, which is ``prepare(...).go()``.
 
     Returns
@@ -120,13 +124,13 @@ config, force
 
 
 def _with_the_keywords_of(
-    source: Callable[P, Run],
-) -> Callable[[Callable[..., Result]], Callable[P, Result]]:
+    source: Callable[P, Run[S]],
+) -> Callable[[Callable[..., Result]], Callable[P, Result[S]]]:
     """Give a function the signature of another, for people and for type checkers."""
 
-    def decorate(function: Callable[..., Result]) -> Callable[P, Result]:
+    def decorate(function: Callable[..., Result]) -> Callable[P, Result[S]]:
         @wraps(function)
-        def same(*args: P.args, **kwargs: P.kwargs) -> Result:
+        def same(*args: P.args, **kwargs: P.kwargs) -> Result[S]:
             return function(*args, **kwargs)
 
         shown = signature(source).replace(return_annotation=Result)
@@ -148,6 +152,10 @@ def solve(*args: Any, **kwargs: Any) -> Result:
         What to minimize, how, and who talks to whom (a networkx graph is fine).
     steps
         Iterations to make; with `state`, further ones.
+    epochs
+        In place of `steps`, and not only whole ones: an epoch is as many iterations as
+        the agents have minibatches on average, their mean number of samples divided by
+        the batch size; the product is rounded.
     state
         Where to go on from: an earlier result, or its `state`. Counts of gradients
         and traffic go on, the clock starts again at 0. Constants that were found stay
@@ -166,6 +174,10 @@ def solve(*args: Any, **kwargs: Any) -> Result:
         Stop at the first evaluation after the start where a column has reached a
         value, such as ``{"stationarity": 1e-3}``; accuracies come from below. Of
         several targets one is enough.
+    patience
+        Stop after so many evaluations in a row without a better value of a column:
+        ``{"test_loss": 10}``; a number alone is of the stationarity. See
+        `proxmesh.EarlyStopping`.
     metrics
         Columns of your own, ``name -> f(state, problem)``; f sees this process's
         agents, and the column is the mean of what the agents' processes find.
@@ -176,7 +188,8 @@ def solve(*args: Any, **kwargs: Any) -> Result:
         paper's analysis, and whether its inequalities hold; in ``result.monitor``.
     callbacks, observer
         ``callback(row, state)`` is called after every evaluation but the first; when
-        one returns True the run stops with the outcome `target reached`. The observer
+        one returns True the run ends with the outcome `stopped early`. Among them may
+        stand `proxmesh.EarlyStopping` and `proxmesh.loggers`. The observer
         is told every row, and a few times a second how far the run is.
     compile
         Compile the whole step first: True, False, or ``"auto"``, when a run of this
@@ -259,13 +272,12 @@ def prepared(
             given = state.x
         rows = _first_rows(problem, world, given, hooks)
         require_width(rows, problem, world, "x0" if state is None else "state.x")
+        settings = with_steps(settings, problem, world)
         start = 0 if state is None else int(state.k)
         facts = deciding(algorithm, problem, rows, settings, hooks)
         world.agree({**facts, "start": f"iteration {start}"})
-        found = Settled(algorithm)
-        if checkpoint is not None:
-            found_before = tuple(saved.algorithm.get("automatic", ()))
-            found = Settled(algorithm, automatic=found_before)
+        before = {} if checkpoint is None else saved.algorithm
+        found = Settled(algorithm, automatic=tuple(before.get("automatic", ())))
         if state is None:
             if given is None and hooks.init == "same":
                 rows = _rows_of_root(rows, world)

@@ -4,7 +4,9 @@ import dataclasses
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Generic, final
+
+from typing_extensions import TypeVar
 
 from proxmesh import __version__
 from proxmesh.algorithms import HSMADMM
@@ -31,9 +33,11 @@ from proxmesh.types import Algorithm, Problem, World, chooses_a_way
 
 __all__ = ["Run"]
 
+S = TypeVar("S", default=Any)  # the state of the method
+
 
 @final
-class Run:
+class Run(Generic[S]):
     """A run that is ready to go, made by `proxmesh.prepare`.
 
     Parameters
@@ -163,7 +167,7 @@ class Run:
         edges = fingerprint(self.graph.edges)
         return {**shared, "graph": f"{self.graph.n} agents, edges {edges[:16]}"}
 
-    def go(self, observer: Observer | None = None) -> Result:
+    def go(self, observer: Observer | None = None) -> Result[S]:
         """Carry it out, once.
 
         Parameters
