@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from proxmesh.launchers import cores
 
 LIMIT = 2.5
-MOST_SECONDS = 900
+MOST_SECONDS = 600
 SPINNING = {"GOMP_SPINCOUNT": "300000"}
 
 

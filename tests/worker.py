@@ -11,9 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from delayed import DelayedLink
 from torch import nn
+from torch.optim.lr_scheduler import StepLR
 from zoo import ROUND, method
 
 import proxmesh as pm
@@ -337,6 +339,108 @@ def _finds_constants(
     again = pm.optim.HSMADMM(weights, graph, regularizer=pm.L1(1e-3), timeout=20)
     again.load_state_dict(torch.load(folder / f"{rank()}.opt"))
     assert {n: again.param_groups[0][n] for n in found} == found
+
+
+def door(folder: Path) -> None:
+    """Schedulers, state dicts, accumulation and mixed precision in a user's loop."""
+    constants: Any = {"c_rho": 0.1, "c_eta": 0.3, "c_a": 1.0}
+    plain = _trained(constants)
+    assert torch.equal(plain, _trained(constants, lr=1.0))
+    longer = _trained({**constants, "c_eta": 0.6})
+    assert torch.equal(_trained(constants, lr=0.5), longer)  # lr multiplies 1/eta
+    assert torch.equal(plain, _trained(constants, way="scaled"))
+    pieces = _trained(constants, way="accumulated")
+    torch.testing.assert_close(plain, pieces, rtol=0, atol=1e-12)
+    scheduled = _trained(constants, scheduled=True)
+    assert not torch.equal(plain, scheduled)
+    file = folder / f"{rank()}.door"
+    assert torch.equal(scheduled, _trained(constants, scheduled=True, through=file))
+    _mixed_precision()
+
+
+def _trained(
+    constants: Any,
+    lr: float = 1.0,
+    way: str = "plain",
+    scheduled: bool = False,
+    through: Path | None = None,
+) -> torch.Tensor:
+    """Twelve steps on this rank's shard; the parameters after them."""
+    agent = rank()
+    model = problem().module(problem().x0()[agent])
+    weights = list(model.parameters())
+    graph = pm.graphs.star(AGENTS)
+
+    def made() -> tuple[pm.optim.HSMADMM, StepLR]:
+        opt = pm.optim.HSMADMM(weights, graph, lr=lr, timeout=20, **constants)
+        return opt, StepLR(opt, 4)
+
+    opt, scheduler = made()
+    scaler = torch.amp.GradScaler("cpu")
+    for k in range(12):
+        if k == 7 and through is not None:  # as a checkpoint would
+            held = {"opt": opt.state_dict(), "scheduler": scheduler.state_dict()}
+            torch.save(held, through)
+            opt, scheduler = made()
+            found = torch.load(through, weights_only=True)
+            opt.load_state_dict(found["opt"])
+            scheduler.load_state_dict(found["scheduler"])
+        batch = problem().sample(k)
+        inputs, targets = batch.inputs[0][agent], batch.targets[agent]
+
+        def closure(
+            opt: Any = opt, inputs: Any = inputs, targets: Any = targets
+        ) -> torch.Tensor:
+            opt.zero_grad()
+            pieces = 2 if way == "accumulated" else 1
+            total = torch.zeros((), dtype=torch.float64)
+            for x, y in zip(inputs.chunk(pieces), targets.chunk(pieces), strict=True):
+                loss = nn.functional.cross_entropy(model(x), y) / pieces
+                if way == "scaled":
+                    scaler.scale(loss).backward()
+                else:
+                    loss.backward()
+                total += loss.detach()
+            for w in weights if way == "scaled" else ():
+                assert w.grad is not None
+                w.grad /= scaler.get_scale()
+            return total
+
+        opt.step(closure)
+        if scheduled:
+            scheduler.step()
+    if scheduled:
+        assert abs(opt.param_groups[0]["lr"] - 1e-3) < 1e-12
+    return torch.cat([w.detach().reshape(-1) for w in weights])
+
+
+def _mixed_precision() -> None:
+    """The losses in bfloat16, the parameters and the method's state in float32."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(30, 3), nn.Tanh(), nn.Linear(3, 2)).float()
+    graph = pm.graphs.star(AGENTS)
+    opt = pm.optim.HSMADMM(
+        model.parameters(), graph, timeout=20, c_rho=0.1, c_eta=0.3, c_a=1.0
+    )
+    batch = problem().sample(0)
+    inputs, targets = batch.inputs[0][opt.agent].float(), batch.targets[opt.agent]
+
+    def closure() -> torch.Tensor:
+        opt.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            outputs = model(inputs)
+            assert outputs.dtype == torch.bfloat16
+            loss: torch.Tensor = nn.functional.cross_entropy(outputs, targets)
+        loss.backward()
+        return loss
+
+    losses = [float(opt.step(closure).detach()) for _ in range(20)]
+    assert losses[-1] < losses[0]
+    held = opt.state[next(iter(model.parameters()))]
+    assert held["v"].dtype == torch.float32
+    opt.param_groups[0]["lr"] = 0.0
+    with pytest.raises(pm.InputError, match="`lr` must be positive"):
+        opt.step(closure)
 
 
 class Recording:

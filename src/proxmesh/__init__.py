@@ -9,7 +9,7 @@ Names are imported on first use, so that importing the package costs nothing.
 import os
 import re
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
@@ -22,6 +22,7 @@ if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"} & os.environ.keys(
 if TYPE_CHECKING:
     from proxmesh import compressors as compressors
     from proxmesh import graphs as graphs
+    from proxmesh import loggers as loggers
     from proxmesh import optim as optim
     from proxmesh import schedules as schedules
     from proxmesh import theory as theory
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from proxmesh.solver.result import Result as Result
     from proxmesh.solver.run import Run as Run
     from proxmesh.solver.settings import Settings as Settings
+    from proxmesh.solver.stopping import EarlyStopping as EarlyStopping
     from proxmesh.types import Cost as Cost
 
 # Every name is listed once, above, where type checkers read it; its home is read off.
@@ -87,13 +89,15 @@ _HOMES = {
 __all__ = sorted(_HOMES)  # noqa: PLE0605 - derived, so never stale
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module `proxmesh` has no attribute `{name}`")
-    home = import_module(_HOMES[name])
-    if name in vars(home):
-        return vars(home)[name]
-    return import_module(f"{_HOMES[name]}.{name}")
+if not TYPE_CHECKING:  # to a type checker, a name that is not above is a mistake
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOMES:
+            raise AttributeError(f"module `proxmesh` has no attribute `{name}`")
+        home = import_module(_HOMES[name])
+        if name in vars(home):
+            return vars(home)[name]
+        return import_module(f"{_HOMES[name]}.{name}")
 
 
 def __dir__() -> list[str]:

@@ -136,7 +136,7 @@ def unknown(kind: str, name: object, known: Iterable[str], of: str = "") -> Inpu
     >>> print(unknown("graph", "rng", ["ring", "star"]))
     unknown graph `rng`. Did you mean `ring`? Known: ring, star.
     """
-    names = sorted(known)
+    names = sorted(set(known))
     given = shortened(name)
     near = get_close_matches(given, names, n=1, cutoff=0.5)
     hint = f" Did you mean `{near[0]}`?" if near else ""

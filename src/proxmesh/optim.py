@@ -1,14 +1,16 @@
 """A door for people with their own training loop: HSM-ADMM as a torch optimizer."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, final
+from dataclasses import replace
+from typing import Any, TypedDict, Unpack, final
 
 import networkx as nx
 import torch
 from torch import Tensor
 
 from proxmesh import algorithms
-from proxmesh.errors import InputError
+from proxmesh.checks import require_positive
+from proxmesh.errors import InputError, unknown
 from proxmesh.graphs import Graph, as_graph
 from proxmesh.launchers import launched
 from proxmesh.network import TIMEOUT, connect
@@ -22,6 +24,18 @@ from proxmesh.types import World
 __all__ = ["HSMADMM"]
 
 Closure = Callable[[], Any]
+
+
+class Constants(TypedDict, total=False):
+    """The options of `proxmesh.HSMADMM` that the optimizer takes, too."""
+
+    c_rho: float
+    c_eta: float
+    c_a: float
+    smoothness: float
+    k0: int
+    heterogeneous: bool
+    assumed_degree: int
 
 
 @final
@@ -56,10 +70,15 @@ class HSMADMM(torch.optim.Optimizer):
         Who talks to whom, and how; see `proxmesh.connect`.
     regularizer
         h, such as ``pm.L1(1e-4)``; ``pm.Only`` needs named parameters.
+    lr
+        Multiplies the step 1/eta_i of the method, for the schedulers of torch: 1.0 is
+        the method itself, 0.5 steps half as far. It must stay positive and equal on
+        all processes; from some lr on the steps are too long for the losses.
     constants
         Of `proxmesh.HSMADMM`: ``c_rho``, ``c_eta``, ``c_a``, ``smoothness``, ``k0``,
-        ``heterogeneous``. Those left out are found in the first `step`, which then
-        calls the closure some 30 times on its minibatch; they are in the state dict.
+        ``heterogeneous``, ``assumed_degree``. Those left out are found in the first
+        `step`, which then calls the closure some 30 times on its minibatch; they are
+        in the state dict.
     """
 
     def __init__(
@@ -70,28 +89,30 @@ class HSMADMM(torch.optim.Optimizer):
         regularizer: Any = None,
         engine: str = "auto",
         timeout: float = TIMEOUT,
-        **constants: Any,
+        lr: float = 1.0,
+        **constants: Unpack[Constants],
     ) -> None:
-        try:
-            algorithm = algorithms.HSMADMM(**constants)
-        except TypeError as error:
-            raise InputError(f"optim.HSMADMM: {error}.") from error
+        known = [*Constants.__annotations__, "lr"]
+        for name in constants:
+            if name not in known:
+                raise unknown("option", name, known, of="optim.HSMADMM")
+        require_positive("optim.HSMADMM", lr=lr)
+        algorithm = algorithms.HSMADMM(**constants)
         self._names = list(dict.fromkeys([*constants, *algorithm.missing]))
-        super().__init__(
-            params, {name: getattr(algorithm, name) for name in self._names}
-        )
+        chosen = {name: getattr(algorithm, name) for name in self._names}
+        super().__init__(params, {"lr": lr, **chosen})
         if len(self.param_groups) != 1:
             raise InputError(
                 f"optim.HSMADMM takes one group of parameters, got "
                 f"{len(self.param_groups)}. One step size serves all."
             )
         group = self.param_groups[0]
-        chosen = [p.requires_grad for p in group["params"]]
+        used = [p.requires_grad for p in group["params"]]
         self._params: list[Tensor] = [p for p in group["params"] if p.requires_grad]
         if not self._params:
             raise InputError("optim.HSMADMM: no parameter needs a gradient.")
-        known = group.get("param_names", map(str, range(len(chosen))))
-        names = tuple(n for n, used in zip(known, chosen, strict=True) if used)
+        called = group.get("param_names", map(str, range(len(used))))
+        names = tuple(n for n, kept in zip(called, used, strict=True) if kept)
         self._layout = Layout(names, tuple(p.shape for p in self._params))
         self._regularizer = bind_to_layout(regularizer or NoRegularizer(), self._layout)
         self._graph = as_graph(graph)
@@ -103,6 +124,11 @@ class HSMADMM(torch.optim.Optimizer):
                 "regularizer": str(self._regularizer),
             }
         )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:  # saved before it had one
+            group.setdefault("lr", 1.0)
 
     def _joined(self, graph: Any, engine: str, timeout: float) -> World:
         first = self._params[0]
@@ -141,12 +167,14 @@ class HSMADMM(torch.optim.Optimizer):
         """
         group = self.param_groups[0]
         algorithm = algorithms.HSMADMM(**{name: group[name] for name in self._names})
+        require_positive("optim.HSMADMM", lr=group["lr"])
         problem = _ClosureProblem(self, torch.enable_grad()(closure))
         held = self.state[self._params[0]]
         if held:
             rows = {name: value for name, value in held.items() if name != "step"}
             before = rebuilt(algorithm.state_kind, {"k": held["step"], **rows})
-            state = algorithm.step(before, problem, self._world)
+            scaled = _with_longer_steps(algorithm, group["lr"])
+            state = scaled.step(before, problem, self._world)
         else:
             algorithm = self._settled(algorithm, problem)
             state = algorithm.init(self._row()[None], problem, self._world)
@@ -164,7 +192,7 @@ class HSMADMM(torch.optim.Optimizer):
         found = settled(algorithm, problem, self._world, self._graph, row)
         _set_random_state(before, self._params[0].device)
         for name in found.automatic:
-            self.param_groups[0][name] = getattr(found.algorithm, name)
+            self.param_groups[0][name] = float(getattr(found.algorithm, name))
         self._put(row[0])
         chosen: algorithms.HSMADMM = found.algorithm
         return chosen
@@ -231,6 +259,14 @@ class _ClosureProblem:
         """The regularizer's."""
         found: Tensor = self._optimizer._regularizer.prox(z, step)
         return found
+
+
+def _with_longer_steps(algorithm: algorithms.HSMADMM, lr: float) -> algorithms.HSMADMM:
+    """The method whose step 1/eta_i is `lr` times as long; at 1.0 it is the same."""
+    c_eta, smoothness = algorithm.c_eta, algorithm.smoothness
+    assert c_eta is not None
+    assert smoothness is not None
+    return replace(algorithm, c_eta=c_eta / lr, smoothness=smoothness / lr)
 
 
 def _random_state(device: torch.device) -> tuple[Tensor, Tensor | None]:

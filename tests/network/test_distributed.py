@@ -217,7 +217,7 @@ def test_a_rank_opens_the_files_of_its_own_agents_only(
 
 
 def test_the_optimizer_makes_the_same_iterates(tmp_path: Path) -> None:
-    run_ranks("torch", program.AGENTS, worker("optimizer"), tmp_path)
+    run_ranks("torch", program.AGENTS, worker("optimizer+door"), tmp_path)
     found = {f.read_text() for f in tmp_path.glob("*.constants")}
     assert len(found) == 1
 

@@ -188,7 +188,7 @@ def test_an_optimizer_needs_a_process_for_each_agent() -> None:
     with pytest.raises(pm.InputError, match="a process for each agent"):
         pm.optim.HSMADMM(model.parameters(), graph=pm.graphs.ring(4))
     with pytest.raises(pm.InputError, match="c_roh"):
-        pm.optim.HSMADMM(model.parameters(), graph=pm.graphs.ring(4), c_roh=1)
+        pm.optim.HSMADMM(model.parameters(), pm.graphs.ring(4), c_roh=1)  # type: ignore[call-arg]
 
 
 def test_blocks_cut_few_edges() -> None:

@@ -43,7 +43,7 @@ def signal_at(iteration: int, number: int, monkeypatch: pytest.MonkeyPatch) -> N
     look = Loop._reason_to_stop
     sent: list[int] = []
 
-    def looked(self: Any, state: Any) -> str | None:
+    def looked(self: Any, state: Any) -> Any:
         if int(state.k) >= iteration and not sent:
             sent.append(number)
             os.kill(os.getpid(), number)

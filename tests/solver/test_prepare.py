@@ -26,7 +26,7 @@ def test_the_signature_is_the_list_of_settings_and_hooks() -> None:
     shown = inspect.signature(pm.prepare).parameters
     assert set(shown) - PARTS == set(listed)
     for name, parameter in shown.items():
-        if name in PARTS | {"steps"}:
+        if name in PARTS:
             assert parameter.default is parameter.empty
         elif parameter.default is not None:  # None: an empty mapping in the list
             assert parameter.default == listed[name], name

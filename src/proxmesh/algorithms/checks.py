@@ -1,11 +1,45 @@
-"""The check that every algorithm makes in `init`."""
+"""The checks that every algorithm makes: of its options, and in `init`."""
+
+from functools import wraps
+from inspect import signature
+from typing import Any
 
 from torch import Tensor
 
-from proxmesh.errors import InputError
+from proxmesh.errors import InputError, unknown
 from proxmesh.types import Network
 
-__all__ = ["require_fit"]
+__all__ = ["require_fit", "say_options"]
+
+
+def say_options(method: type[Any]) -> None:
+    """Have a method's class name its options when it is given one that it lacks.
+
+    Parameters
+    ----------
+    method
+        A class, which is changed. Called a second time it changes nothing.
+
+    Examples
+    --------
+    >>> import proxmesh as pm
+    >>> pm.DPSGD(lr=0.1)
+    Traceback (most recent call last):
+    proxmesh.errors.InputError: unknown option `lr` of DPSGD. Known: alpha, ...
+    """
+    made: Any = vars(method)["__init__"]
+    if "__wrapped__" in vars(made):
+        return
+    known = [*signature(made).parameters][1:]
+
+    @wraps(made)
+    def checked(self: Any, *args: Any, **options: Any) -> None:
+        for name in options:
+            if name not in known:
+                raise unknown("option", name, known, of=method.__name__)
+        made(self, *args, **options)
+
+    method.__init__ = checked
 
 
 def require_fit(x0: Tensor, network: Network, name: str = "x0") -> None:

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias, final
 
 from proxmesh.algorithms.cdprox_sgt import CDProxSGT
 from proxmesh.algorithms.centralized import ProxSGD, ProxSTORM
+from proxmesh.algorithms.checks import say_options
 from proxmesh.algorithms.deepstorm import DEEPSTORM
 from proxmesh.algorithms.depositum import DEPOSITUM
 from proxmesh.algorithms.dpga import DPGA
@@ -198,3 +199,6 @@ ALGORITHMS: Mapping[str, Method] = {  # one hue per family, gray for a server
     "sm-admm": Method(SMADMM, color="#5b5b5b", space=ADMM_SPACE, server=True),
 }
 """Every method by its command-line name."""
+
+for _method in ALGORITHMS.values():
+    say_options(_method.kind)

@@ -20,7 +20,9 @@ COLORS = {"stable": "green", "unstable": "red", "not certified": "yellow"}
 EXIT_CODES = {"stable": 0, "not certified": 0, "unstable": 4}
 
 
-@describes_a_task("target", "eval", "eval_every", "compile", "monitor")
+@describes_a_task(
+    "target", "patience", "epochs", "eval", "eval_every", "compile", "monitor"
+)
 def check(
     task: TaskOptions,
     algorithm: Annotated[str | None, typer.Option(help="Method [hsm-admm].")] = None,

@@ -28,7 +28,13 @@ NAMED = "algorithm"  # the key of a method whose label is not its name
 
 
 @describes_a_task(
-    "target", "eval", "timeout", "monitor", threads="CPU threads per run [1]."
+    "target",
+    "patience",
+    "epochs",
+    "eval",
+    "timeout",
+    "monitor",
+    threads="CPU threads per run [1].",
 )
 def compare(
     task: TaskOptions,

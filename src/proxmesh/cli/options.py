@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, final
 
 import typer
 
-from proxmesh.errors import InputError
+from proxmesh.errors import InputError, shortened
 
 if TYPE_CHECKING:
     from proxmesh.runs.config import Config
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["TaskOptions", "describes_a_task", "method_names"]
 
 Words = list[str]
+PATIENT_WITH = "stationarity"  # `--patience N` alone
 
 
 class Flag(NamedTuple):
@@ -32,6 +33,9 @@ TASK = {
     "graph": Flag("graph.name", str, "Topology, or a file of edges [ring]."),
     "agents": Flag("graph.agents", int, "Number of agents [8]."),
     "steps": Flag("run.steps", int, "Iterations [2000]."),
+    "epochs": Flag(
+        "run.epochs", float, "In place of --steps: mean samples per agent / batch each."
+    ),
     "batch": Flag("run.batch", int, "Samples per minibatch and agent [64]."),
     "l1": Flag("regularizer.weight", float, "Weight of the l1 norm [1e-4]."),
     "regularizer": Flag(
@@ -56,6 +60,11 @@ TASK = {
     ),
     "target": Flag(
         "run.target", Words, "Stop at METRIC=VALUE, such as stationarity=1e-3."
+    ),
+    "patience": Flag(
+        "run.patience",
+        Words,
+        "Stop after METRIC=N evaluations without a better value; N: of stationarity.",
     ),
     "monitor": Flag(
         "run.monitor",
@@ -117,6 +126,7 @@ class TaskOptions:
                 )
             merged["regularizer.name"] = "l1"
         merged["run.target"] = _targets(given.get("target"))
+        merged["run.patience"] = _patience(given.get("patience"))
         return merged
 
     @property
@@ -193,3 +203,18 @@ def _targets(texts: Words | None) -> dict[str, float] | None:
                 f"`--target {text}` is not METRIC=VALUE, such as stationarity=1e-3."
             ) from error
     return targets
+
+
+def _patience(texts: Words | None) -> dict[str, int] | None:
+    if not texts:
+        return None
+    found = {}
+    for text in texts:
+        name, _, count = text.rpartition("=")
+        if not (count.strip().isdecimal() and int(count)):
+            raise InputError(
+                f"`--patience {shortened(text)}` is not METRIC=N or N evaluations, "
+                "such as test_loss=10."
+            )
+        found[name.strip() or PATIENT_WITH] = int(count)
+    return found

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Manner", "go_on", "run"]
 
-EXIT_CODES = {"finished": 0, "target reached": 0, "diverged": 4, "interrupted": 130}
+EXIT_CODES = {"diverged": 4, "interrupted": 130}  # any other outcome: 0
 COLORS = {
     "finished": "green",
     "target reached": "green",
+    "stopped early": "green",
     "diverged": "red",
     "interrupted": "yellow",
 }
@@ -212,7 +213,7 @@ def _carried_out(built: "Built", prepared: "Run", how: Manner) -> int:
         console.print(str(folder))
     else:
         _print_summary(result, folder)
-    return 128 + received[0] if received else EXIT_CODES[result.outcome]
+    return 128 + received[0] if received else EXIT_CODES.get(result.outcome, 0)
 
 
 def _stop_at_signals(received: list[int]) -> None:

@@ -19,7 +19,7 @@ __all__ = ["app"]
 
 DEFAULT = "runs"  # where `proxmesh run` makes folders
 SHOWN = 50
-COLORS = {"finished": "green", "target reached": "green"}
+COLORS = {"finished": "green", "target reached": "green", "stopped early": "green"}
 COLORS |= dict.fromkeys(("diverged", "failed", "unreadable"), "red")
 
 

@@ -24,7 +24,7 @@ STEPS, TUNING_SEED = 1000, 1000
 
 
 @describes_a_task(
-    "target", "eval", "eval_every", "timeout", "monitor",
+    "target", "patience", "epochs", "eval", "eval_every", "timeout", "monitor",
     threads="CPU threads per run [1].",
     steps="Budget per trial, in steps of two gradients [1000].",
     seed="Seed of the trials; compare on others [1000].",

@@ -1,7 +1,7 @@
 """Checks, made once, that model, loss, data and batch size fit together."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, final
@@ -19,7 +19,7 @@ from proxmesh.problems.stateful_layers import in_eval_mode
 
 __all__ = ["Fit", "Loss", "check_batch_size", "name_of", "require_fit"]
 
-Loss: TypeAlias = Any
+Loss: TypeAlias = Callable[..., Any]
 """``loss(outputs, targets)``, a 0-d tensor, the mean over samples."""
 
 SAMPLES = 8

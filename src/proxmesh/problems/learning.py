@@ -13,6 +13,7 @@ from proxmesh.errors import InputError, unknown
 from proxmesh.problems.batch_gradients import BatchGradients
 from proxmesh.problems.channels import has_images
 from proxmesh.problems.fit_check import Loss, check_batch_size, require_fit
+from proxmesh.problems.given import require_given
 from proxmesh.problems.gradient_ways import AskedWay, GradientWays, Paired, Vectorize
 from proxmesh.problems.initial_rows import initial_rows
 from proxmesh.problems.layout import Layout
@@ -104,6 +105,7 @@ class LearningProblem(Regularized):
             raise unknown("value", precision, PRECISIONS, "`precision`")
         self._autocast = PRECISIONS[precision]
         refuse_stateful(model)
+        require_given(model, loss, shards)
         self.layout = Layout.of(model)
         self.p = self.layout.p
         self.batch_size = batch_size

@@ -19,7 +19,7 @@ from proxmesh.solver.reading import method_in, one_line
 
 __all__ = ["FinishedRun", "collect", "read_runs", "require_one_task"]
 
-GOOD = (Outcome.FINISHED, Outcome.TARGET_REACHED)
+GOOD = tuple(outcome for outcome in Outcome if outcome.is_good)
 FAILED = "failed"
 MOST_NAMED = 10  # of the runs that are left out
 

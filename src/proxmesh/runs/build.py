@@ -29,13 +29,14 @@ from proxmesh.runs.config import (
     RegularizerSection,
     flattened,
 )
+from proxmesh.runs.lengths import look_every, with_steps
 from proxmesh.runs.methods import method_named, whole_name
 from proxmesh.solver.failures import announcing_failure
 from proxmesh.solver.folder import RunFolder, without_empty
 from proxmesh.solver.preparation import prepared
 from proxmesh.solver.resuming import newest_whole
 from proxmesh.solver.run import Run
-from proxmesh.solver.settings import EVALUATIONS, Hooks, Observer
+from proxmesh.solver.settings import Hooks, Observer
 from proxmesh.types import Algorithm, World
 
 __all__ = ["Built", "build", "build_algorithm", "build_graph"]
@@ -43,8 +44,6 @@ __all__ = ["Built", "build", "build_algorithm", "build_graph"]
 DEFAULT_L1 = 1e-4
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 PER_AGENT = "per-agent"  # the data set that is one file per agent
-MANY_IMAGES = 10_000
-IMAGE_EVALUATIONS = 10
 WORK_OF_A_THREAD = 2e6  # parameters x samples of a batch; a9a/mlp on 8 agents has 4e6
 IMAGE_WORK = 10  # how much more a convolution's parameter works
 
@@ -188,7 +187,8 @@ def build(config: Config) -> Built:
         )
         threads = config.run.threads or _threads(problem, len(world.agents))
         torch.set_num_threads(threads)  # before anything is timed
-        every = config.run.eval_every or _eval_every(config, shards, dataset, world)
+        config = with_steps(config, shards, world)
+        every = config.run.eval_every or look_every(config, shards, dataset, world)
         return Built(
             config=config,
             problem=problem,
@@ -369,14 +369,6 @@ def _shards(config: Config, dataset: Dataset, agents: int) -> list[Any]:
         if value is not None:
             options[name] = value
     return dataset.split(agents, section.split, **options)
-
-
-def _eval_every(config: Config, shards: Any, dataset: Dataset, world: World) -> int:
-    """Look often, but not so often that looking at many images takes longest."""
-    sizes = torch.tensor([float(len(shards[agent][1])) for agent in world.agents])
-    many = world.reduce(sizes.double(), "sum").item() > MANY_IMAGES
-    images = many and dataset.inputs.ndim > 2
-    return max(1, config.run.steps // (IMAGE_EVALUATIONS if images else EVALUATIONS))
 
 
 def _threads(problem: LearningProblem, agents: int) -> int:

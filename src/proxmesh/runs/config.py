@@ -52,10 +52,12 @@ NOT_THE_TASK = (  # and how long, how closely and on what
     f"{MADE_IN_PYTHON}.",
     "run.automatic",
     "run.device",
+    "run.epochs",
     "run.eval",
     "run.eval_every",
     "run.kkt",
     "run.monitor",
+    "run.patience",
     "run.steps",
     "run.target",
 )
@@ -210,6 +212,7 @@ def load_config(
         )
     dotted = _dotted(flags, assignments)
     _forget_what_was_found(tree, dotted)
+    _forget_the_other_length(tree, dotted)
     for path, value in dotted.items():
         put(tree, path, value)
     source = Source(file, text, frozenset(dotted))
@@ -217,6 +220,12 @@ def load_config(
         config = Config.model_validate(tree)
     except ValidationError as error:
         raise _explained(error, source) from error
+    run = config.run
+    if run.epochs is not None and "steps" in run.model_fields_set:
+        raise InputError(
+            f"`run.steps` is {run.steps} and `run.epochs` {run.epochs:g}: two lengths "
+            "of one run. Leave one of them out."
+        )
     config._source = source
     return config
 
@@ -254,10 +263,18 @@ def _forget_what_was_found(tree: dict[str, Any], changes: Iterable[str]) -> None
             algorithm.pop(name, None)
 
 
+def _forget_the_other_length(tree: dict[str, Any], changes: Iterable[str]) -> None:
+    """Of steps and epochs, what is said now stands in place of what a file says."""
+    said = {"run.steps", "run.epochs"} & set(changes)
+    if len(said) == 1 and isinstance(tree.get("run"), dict):
+        other = "epochs" if said == {"run.steps"} else "steps"
+        tree["run"].pop(other, None)
+
+
 def with_defaults(config: Config, *, steps: int, seed: int) -> Config:
     """Return the config with other defaults for what nobody has set."""
     run = config.run
-    if "steps" not in run.model_fields_set:
+    if "steps" not in run.model_fields_set and run.epochs is None:
         run = run.model_copy(update={"steps": steps})
     chosen = config.seed if "seed" in config.model_fields_set else seed
     return config.model_copy(update={"run": run, "seed": chosen})

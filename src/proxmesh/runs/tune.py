@@ -25,6 +25,7 @@ from proxmesh.runs.methods import method_named
 from proxmesh.runs.pool import Ended, PlannedRun
 from proxmesh.runs.spaces import Choice, Space
 from proxmesh.solver.folder import RunFolder
+from proxmesh.solver.outcome import Outcome
 from proxmesh.types import Algorithm, finds_constants
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class Search:
     ) -> None:
         """Take note of how a trial ended, and of constants that it found itself."""
         asked = self._open.pop(run.name)
-        good = outcome in {"finished", "target reached"}
+        good = outcome in {kind for kind in Outcome if kind.is_good}
         value = final.get(self.budget.objective, math.inf) if good else math.inf
         steps = run.config["run"]["steps"]
         if asked.trial is None:

@@ -1,13 +1,14 @@
 """Checks of what a run is given, made before anything is computed or written."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from proxmesh.algorithms import ALGORITHMS
 from proxmesh.algorithms.checks import require_fit
 from proxmesh.errors import InputError, unknown
 from proxmesh.limits import require_memory
@@ -34,6 +35,13 @@ def require_parts(problem: Problem | None, algorithm: Algorithm[Any]) -> None:
     ):
         if thing is None:
             continue
+        if isinstance(thing, str) and thing in ALGORITHMS:
+            built = ALGORITHMS[thing]
+            options = ", ".join(f"{n}={v!r}" for n, v in built.fixed.items())
+            raise InputError(
+                f"{kind} `{thing}` is a name of the command line. Build it: "
+                f"`pm.{built.kind.__name__}({options})`."
+            )
         if isinstance(thing, type):
             name = thing.__name__
             raise InputError(f"{kind} `{name}` is a class. Build it: `{name}(...)`.")
@@ -68,6 +76,8 @@ def require_start(state: Any, x0: Any, algorithm: Algorithm[Any]) -> None:
 def require_wishes(settings: Settings, hooks: Hooks) -> None:
     """Refuse what a run is to tell and to stop at, if it cannot know it."""
     _require_targets(settings.target, hooks)
+    for name in (*settings.patience, *(rule.metric for rule in hooks.rules)):
+        _require_known(name, hooks, "`patience`")
     _require_evaluation(settings, hooks)
 
 
@@ -77,8 +87,7 @@ def _require_targets(target: Mapping[str, float], hooks: Hooks) -> None:
         if name in COLUMNS:
             raise InputError(f"`metrics`: `{name}` is a column already. Rename it.")
     for name, value in target.items():
-        if name not in COLUMNS and name not in hooks.metrics:
-            raise unknown("metric", name, [*COLUMNS, *hooks.metrics], of="`target`")
+        _require_known(name, hooks, "`target`")
         if not math.isfinite(value):
             raise InputError(f"`target` of `{name}` must be a number, got {value}.")
 
@@ -92,19 +101,26 @@ def _require_evaluation(settings: Settings, hooks: Hooks) -> None:
             f"the monitor `{settings.monitor}` sums over all agents, but `evaluation` "
             "is `local`: leave one of them out."
         )
-    if settings.target or hooks.metrics:
+    if settings.target or settings.patience or hooks.rules or hooks.metrics:
         raise InputError(
             "`evaluation` is `local`, so no number of the whole network is known: "
-            "leave `target` and `metrics` out, or evaluate at the `mean`."
+            "leave `target`, `patience` and `metrics` out, or evaluate at the `mean`."
         )
 
 
-def require_columns(target: Mapping[str, float], columns: Sequence[str]) -> None:
-    """Refuse a target on a column that this run turns out not to have."""
-    for name in target:
+def _require_known(name: str, hooks: Hooks, where: str) -> None:
+    if name not in COLUMNS and name not in hooks.metrics:
+        raise unknown("metric", name, [*COLUMNS, *hooks.metrics], of=where)
+
+
+def require_columns(
+    names: Iterable[str], columns: Sequence[str], where: str = "target"
+) -> None:
+    """Refuse to stop by a column that this run turns out not to have."""
+    for name in names:
         if name not in columns:
             raise InputError(
-                f"`target` names `{name}`, which this problem and algorithm do not "
+                f"`{where}` names `{name}`, which this problem and algorithm do not "
                 f"provide. Here: {', '.join(columns)}."
             )
 

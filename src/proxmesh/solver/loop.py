@@ -25,6 +25,7 @@ from proxmesh.solver.result import Result
 from proxmesh.solver.saving import Saver
 from proxmesh.solver.settings import Hooks, Settings
 from proxmesh.solver.signals import Signals
+from proxmesh.solver.stopping import EarlyStopping, Patience
 from proxmesh.solver.stopwatch import Stopwatch
 from proxmesh.solver.threads import ThreadWatch
 from proxmesh.theory import Monitor
@@ -58,6 +59,7 @@ class Loop:
     unwritten: list[Mapping[str, float]] = field(default_factory=list)
     good: LastGood = field(default_factory=LastGood)
     looked: int = -1  # the last iteration whose evaluation was finished
+    patience: list[Patience] = field(default_factory=list)
     ends: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     clock: Stopwatch = field(default_factory=Stopwatch)
     glanced: float = 0.0  # seconds at which the observer was last told
@@ -102,10 +104,14 @@ class Loop:
     def _begun(self, state: Any) -> Result | None:
         """Look where the run begins, or open its folder where it goes on."""
         k, journal = int(state.k), self.journal
+        asked = [EarlyStopping(*one) for one in self.settings.patience.items()]
+        for rule in (*asked, *self.hooks.rules):
+            self.patience.append(Patience(rule, journal.rows))
         if not journal.rows:
             self.looked = k
             return None if self._evaluate(state) else self._diverged(state, k)
         self._open_folder(resumed_at=k)
+        self._begin_to_log()
         if journal.rows[-1]["iteration"] < k and self._is_to_look_at(k):
             return self._looked(state, k)  # it was cut off before it had
         self.looked = k
@@ -124,9 +130,9 @@ class Loop:
         self.good.keep(state)
         if self.monitor is not None:
             self.monitor.look(state)
-        reason = self._reason_to_stop(state)
-        if reason:
-            return self._result(Outcome.TARGET_REACHED, reason, state)
+        ended = self._reason_to_stop(state)
+        if ended is not None:
+            return self._result(*ended, state)
         self.looked = k
         self.clock.start()
         return None
@@ -201,13 +207,27 @@ class Loop:
             journal.columns = ordered(list(rows[0]))
             journal.limit = BLOW_UP * max(1.0, *sizes)
             require_columns(self.settings.target, journal.columns)
+            waited_for = [one.rule.metric for one in self.patience]
+            require_columns(waited_for, journal.columns, "patience")
             self._open_folder()  # only now: what was wrong has been found
+            self._begin_to_log()
         for row in rows:
             journal.rows.append(row)
             self._append(row)
+            for patience in self.patience:
+                patience.add(row)
+            if self.world.is_root:
+                for logger in self.hooks.loggers:
+                    logger.on_row(row)
             if self.hooks.observer is not None:
                 self.hooks.observer.on_row(row)
         return True
+
+    def _begin_to_log(self) -> None:
+        if self.world.is_root:
+            for logger in self.hooks.loggers:
+                logger.begin(self.journal.rows)
+                self.ends.callback(logger.close)
 
     def _append(self, row: Mapping[str, float]) -> None:
         """Write a row of the history now, or as soon as the disk takes it."""
@@ -252,21 +272,25 @@ class Loop:
         with contextlib.suppress(KeyboardInterrupt):
             self._evaluate(state)
 
-    def _reason_to_stop(self, state: Any) -> str | None:
+    def _reason_to_stop(self, state: Any) -> tuple[Outcome, str] | None:
         row = self.journal.rows[-1]
         for name, value in self.settings.target.items():
             above = name in HIGHER_IS_BETTER
             if row[name] >= value if above else row[name] <= value:
                 sign = ">=" if above else "<="
-                return (
+                return Outcome.TARGET_REACHED, (
                     f"{name} {row[name]:.3g} {sign} {value:g} at iteration "
                     f"{row['iteration']:.0f}."
                 )
-        for callback in self.hooks.callbacks:
+        for patience in self.patience:
+            if patience.reason:
+                return Outcome.STOPPED_EARLY, patience.reason
+        for callback in self.hooks.functions:
             stop = bool(callback(row, state))
             if not self._everywhere(not stop):
                 name = getattr(callback, "__name__", type(callback).__name__)
-                return f"stopped by `{name}` at iteration {row['iteration']:.0f}."
+                at = f"at iteration {row['iteration']:.0f}"
+                return Outcome.STOPPED_EARLY, f"by `{name}` {at}."
         return None
 
     def _open_folder(self, resumed_at: int | None = None) -> None:

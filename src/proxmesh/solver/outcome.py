@@ -16,10 +16,11 @@ class Outcome(StrEnum):
 
     FINISHED = "finished"
     TARGET_REACHED = "target reached"
+    STOPPED_EARLY = "stopped early"
     DIVERGED = "diverged"
     INTERRUPTED = "interrupted"
 
     @property
     def is_good(self) -> bool:
         """Whether the run came where it was sent, so that its last numbers count."""
-        return self in {Outcome.FINISHED, Outcome.TARGET_REACHED}
+        return self not in {Outcome.DIVERGED, Outcome.INTERRUPTED}

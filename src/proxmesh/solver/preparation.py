@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import wraps
 from inspect import signature
 from pathlib import Path
-from typing import Any, Literal, ParamSpec
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import networkx as nx
 import torch
@@ -34,6 +34,7 @@ from proxmesh.solver.continuing import (
     state_in,
     with_constants_of,
 )
+from proxmesh.solver.epochs import with_steps
 from proxmesh.solver.facts import deciding
 from proxmesh.solver.failures import announcing_failure
 from proxmesh.solver.folder import RunFolder
@@ -59,14 +60,16 @@ from proxmesh.types import (
 __all__ = ["prepare", "prepared", "solve"]
 
 P = ParamSpec("P")
+S = TypeVar("S")
 
 
 def prepare(
     problem: Problem,
-    algorithm: Algorithm[Any],
+    algorithm: Algorithm[S],
     graph: "Graph | nx.Graph[Any]",
-    steps: int,
+    steps: int | None = None,
     *,
+    epochs: float | None = None,
     state: Any = None,
     x0: Tensor | None = None,
     init: str = "same",
@@ -75,6 +78,7 @@ def prepare(
     eval_every: int | None = None,
     evaluation: Literal["mean", "local"] = "mean",
     target: Mapping[str, float] | None = None,
+    patience: int | Mapping[str, int] | None = None,
     metrics: Mapping[str, Metric] | None = None,
     kkt: bool = True,
     monitor: Literal["theory"] | None = None,
@@ -87,7 +91,7 @@ def prepare(
     out: str | Path | None = None,
     config: Mapping[str, Any] | Callable[[Run], Mapping[str, Any]] | None = None,
     force: bool = False,
-) -> Run:
+) -> Run[S]:
     """Make a run ready, to look at it before it goes.
 
     The network is joined, this process's part of the problem kept, constants that were
@@ -98,9 +102,9 @@ def prepare(
     ----------
     problem, algorithm, graph, steps
         What to minimize, how, who talks to whom, and how many iterations.
-    state, x0, init, engine, timeout, eval_every, evaluation, target, metrics, kkt, \
-monitor, callbacks, observer, progress, compile, checkpoint_every, threads, out, \
-config, force
+    epochs, state, x0, init, engine, timeout, eval_every, evaluation, target, \
+patience, metrics, kkt, monitor, callbacks, observer, progress, compile, \
+checkpoint_every, threads, out, config, force
         See `proxmesh.solve`, which is ``prepare(...).go()``.
 
     Returns
@@ -132,13 +136,13 @@ config, force
 
 
 def _with_the_keywords_of(
-    source: Callable[P, Run],
-) -> Callable[[Callable[..., Result]], Callable[P, Result]]:
+    source: Callable[P, Run[S]],
+) -> Callable[[Callable[..., Result]], Callable[P, Result[S]]]:
     """Give a function the signature of another, for people and for type checkers."""
 
-    def decorate(function: Callable[..., Result]) -> Callable[P, Result]:
+    def decorate(function: Callable[..., Result]) -> Callable[P, Result[S]]:
         @wraps(function)
-        def same(*args: P.args, **kwargs: P.kwargs) -> Result:
+        def same(*args: P.args, **kwargs: P.kwargs) -> Result[S]:
             return function(*args, **kwargs)
 
         shown = signature(source).replace(return_annotation=Result)
@@ -160,6 +164,10 @@ def solve(*args: Any, **kwargs: Any) -> Result:
         What to minimize, how, and who talks to whom (a networkx graph is fine).
     steps
         Iterations to make; with `state`, further ones.
+    epochs
+        In place of `steps`, and not only whole ones: an epoch is as many iterations as
+        the agents have minibatches on average, their mean number of samples divided by
+        the batch size; the product is rounded.
     state
         Where to go on from: an earlier result, or its `state`. Counts of gradients
         and traffic go on, the clock starts again at 0. Constants that were found stay
@@ -178,6 +186,10 @@ def solve(*args: Any, **kwargs: Any) -> Result:
         Stop at the first evaluation after the start where a column has reached a
         value, such as ``{"stationarity": 1e-3}``; accuracies come from below. Of
         several targets one is enough.
+    patience
+        Stop after so many evaluations in a row without a better value of a column:
+        ``{"test_loss": 10}``; a number alone is of the stationarity. See
+        `proxmesh.EarlyStopping`.
     metrics
         Columns of your own, ``name -> f(state, problem)``; f sees this process's
         agents, and the column is the mean of what the agents' processes find.
@@ -188,9 +200,10 @@ def solve(*args: Any, **kwargs: Any) -> Result:
         paper's analysis, and whether its inequalities hold; in ``result.monitor``.
     callbacks, observer
         ``callback(row, state)`` is called after every evaluation but the first; when
-        one returns True the run stops with the outcome `target reached`. The observer
-        is told every row, a few times a second how far the run is, and before that
-        which stage of preparing has begun.
+        one returns True the run ends with the outcome `stopped early`. Among them may
+        stand `proxmesh.EarlyStopping` and `proxmesh.loggers`. The observer is told
+        every row, a few times a second how far the run is, and before that which stage
+        of preparing has begun.
     progress
         Show the run on stderr: a bar on a terminal, a bar in a notebook, one line per
         evaluation elsewhere; and before iteration 0 what is being done. ``"auto"``: on
@@ -294,6 +307,7 @@ def _prepared(  # noqa: PLR0917 - it is `prepared`
             given = state.x
         rows = _first_rows(problem, world, given, hooks)
         require_width(rows, problem, world, "x0" if state is None else "state.x")
+        settings = with_steps(settings, problem, world)
         start = 0 if state is None else int(state.k)
         facts = deciding(algorithm, problem, rows, settings, hooks)
         world.agree({**facts, "start": f"iteration {start}"})

@@ -3,12 +3,13 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Generic, final
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor, nn
+from typing_extensions import TypeVar
 
 from proxmesh.solver.environment import environment
 from proxmesh.solver.folder import RunFolder
@@ -21,10 +22,12 @@ from proxmesh.types import facts_of, has_models
 
 __all__ = ["Result"]
 
+S = TypeVar("S", default=Any)  # the state of the method
+
 
 @final
 @dataclass(frozen=True, slots=True, repr=False)
-class Result:
+class Result(Generic[S]):
     """Everything a run found.
 
     Parameters
@@ -68,7 +71,7 @@ class Result:
     history: pd.DataFrame
     outcome: Outcome
     message: str
-    state: Any
+    state: S
     problem: Any  # of the type that was given
     means: Mapping[str, Tensor] = field(repr=False)
     compiled: bool = False
@@ -107,7 +110,8 @@ class Result:
         agents = facts_of(self.problem).agents
         if not has_models(self.problem) or agents is None:
             return
-        for agent, row in zip(agents, self.state.x, strict=True):
+        state: Any = self.state
+        for agent, row in zip(agents, state.x, strict=True):
             yield agent, self.problem.module(row)
 
     def save(

@@ -5,7 +5,9 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Generic, final
+
+from typing_extensions import TypeVar
 
 from proxmesh import __version__
 from proxmesh.algorithms import HSMADMM
@@ -41,9 +43,11 @@ from proxmesh.types import (
 
 __all__ = ["Run"]
 
+S = TypeVar("S", default=Any)  # the state of the method
+
 
 @final
-class Run:
+class Run(Generic[S]):
     """A run that is ready to go, made by `proxmesh.prepare`.
 
     Parameters
@@ -192,7 +196,7 @@ class Run:
         edges = fingerprint(self.graph.edges)
         return {**shared, "graph": f"{self.graph.n} agents, edges {edges[:16]}"}
 
-    def go(self, observer: Observer | None = None) -> Result:
+    def go(self, observer: Observer | None = None) -> Result[S]:
         """Carry it out, once.
 
         Parameters

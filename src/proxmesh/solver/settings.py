@@ -10,7 +10,16 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, Self, TypeAlias, final
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    Protocol,
+    Self,
+    TypeAlias,
+    final,
+    runtime_checkable,
+)
 
 from pydantic import (
     BaseModel,
@@ -28,6 +37,7 @@ from proxmesh.errors import InputError, unknown
 from proxmesh.metrics import Metric
 from proxmesh.network import TIMEOUT
 from proxmesh.solver.saving import Interval
+from proxmesh.solver.stopping import EarlyStopping
 from proxmesh.types import World
 
 __all__ = [
@@ -36,6 +46,7 @@ __all__ = [
     "Callback",
     "Count",
     "Hooks",
+    "Logger",
     "Observer",
     "Settings",
     "said_by",
@@ -53,8 +64,31 @@ LOCAL = frozenset({"compile", "engine", "threads", "timeout"})
 MAY_CHANGE = LOCAL | {"steps", "checkpoint_every", "number of callbacks"}
 """What may be different when a run goes on after it was cut off."""
 
-Callback: TypeAlias = Callable[[Mapping[str, float], Any], bool | None]
+PATIENT_WITH = "stationarity"  # where nothing else is said
+
+
+@runtime_checkable
+class Logger(Protocol):
+    """Is handed every row of the history, on the root; see `proxmesh.loggers`."""
+
+    def begin(self, rows: Sequence[Mapping[str, float]]) -> None:
+        """The first row is about to come; these are those of a run that goes on."""
+        ...
+
+    def on_row(self, row: Mapping[str, float]) -> None:
+        """A row was added to the history."""
+        ...
+
+    def close(self) -> None:
+        """The run has ended, for whatever reason."""
+        ...
+
+
+Function: TypeAlias = Callable[[Mapping[str, float], Any], bool | None]
 """``callback(row, state)`` after every evaluation; returning True stops the run."""
+
+Callback: TypeAlias = Function | EarlyStopping | Logger
+"""What may stand among the callbacks of a run."""
 
 
 class Observer(Protocol):
@@ -91,8 +125,8 @@ class Settings(BaseModel):
 
     Parameters
     ----------
-    steps, eval_every, evaluation, target, kkt, monitor, engine, timeout, compile, \
-checkpoint_every, threads
+    steps, epochs, eval_every, evaluation, target, patience, kkt, monitor, engine, \
+timeout, compile, checkpoint_every, threads
         As in `proxmesh.solve`. A config file says ``eval`` for `evaluation`, and
         ``on`` or ``off`` for a `compile` that is True or False.
 
@@ -105,9 +139,11 @@ checkpoint_every, threads
     model_config = ConfigDict(extra="forbid", frozen=True, validate_by_name=True)
 
     steps: Count
+    epochs: Annotated[FiniteFloat, Field(gt=0)] | None = None
     eval_every: Count | None = None
     evaluation: Annotated[Literal["mean", "local"], Field(alias="eval")] = "mean"
     target: dict[str, float] = {}
+    patience: dict[str, Count] = {}
     kkt: bool = True
     monitor: Literal["theory"] | None = None
     engine: str = "auto"
@@ -145,7 +181,9 @@ checkpoint_every, threads
         given
             All keywords by name.
         """
-        require_whole("", 1, steps=given["steps"], eval_every=given["eval_every"])
+        values = {name: given[name] for name in cls.model_fields if name in given}
+        values["steps"] = _steps(given["steps"], given.get("epochs"))
+        require_whole("", 1, steps=values["steps"], eval_every=given["eval_every"])
         if given["compile"] not in SWITCH:
             known = ["True", "False", "auto"]
             raise unknown("value", given["compile"], known, "`compile`")
@@ -153,9 +191,9 @@ checkpoint_every, threads
             raise unknown("evaluation", given["evaluation"], WAYS)
         if given["monitor"] not in {None, *MONITORS}:
             raise unknown("monitor", given["monitor"], MONITORS)
-        values = {name: given[name] for name in cls.model_fields}
         values["compile"] = SWITCH[given["compile"]]
         values["target"] = _targets(given["target"])
+        values["patience"] = _patience(given.get("patience"))
         if not isinstance(given["engine"], str):  # a world that was joined before
             values["engine"] = given["engine"].engine
         try:
@@ -184,6 +222,22 @@ class Hooks:
     config: Any = None  # a mapping, or a function from the prepared run to one
     force: bool = False
 
+    @property
+    def loggers(self) -> list[Logger]:
+        """Those callbacks that are handed every row."""
+        return [c for c in self.callbacks if isinstance(c, Logger)]
+
+    @property
+    def rules(self) -> list[EarlyStopping]:
+        """Those callbacks that stop a run by its history."""
+        return [c for c in self.callbacks if isinstance(c, EarlyStopping)]
+
+    @property
+    def functions(self) -> list[Function]:
+        """Those callbacks that are called with a row and the state."""
+        known = (EarlyStopping, Logger)
+        return [c for c in self.callbacks if not isinstance(c, known)]
+
     def facts(self) -> dict[str, str]:
         """What must be the same on all ranks, as far as it can be told."""
         return {
@@ -199,8 +253,11 @@ class Hooks:
         if not isinstance(own, Mapping) or not all(map(callable, own.values())):
             raise InputError("`metrics` must map names to functions f(state, problem).")
         callbacks = given["callbacks"]
-        if callable(callbacks) or not all(map(callable, callbacks)):
-            raise InputError("`callbacks` must be a list of functions f(row, state).")
+        if not (isinstance(callbacks, Sequence) and all(map(_is_callback, callbacks))):
+            raise InputError(
+                "`callbacks` must be a list of functions f(row, state), loggers and "
+                "EarlyStopping."
+            )
         if given["progress"] not in SWITCH:
             known = ["True", "False", "auto"]
             raise unknown("value", given["progress"], known, "`progress`")
@@ -220,6 +277,31 @@ def joined_before(given: Mapping[str, Any]) -> World | None:
     """The world that was given in place of an engine's name, if one was."""
     engine = given["engine"]
     return None if isinstance(engine, str) else engine
+
+
+def _is_callback(given: Any) -> bool:
+    if isinstance(given, type):
+        return False
+    return callable(given) or isinstance(given, EarlyStopping | Logger)
+
+
+def _steps(steps: Any, epochs: Any) -> Any:
+    """The number of steps; with epochs it is settled when the data is there."""
+    if (steps is None) == (epochs is None):
+        raise InputError(
+            f"give either `steps` or `epochs`, got {steps!r} and {epochs!r}."
+        )
+    return 1 if steps is None else steps
+
+
+def _patience(given: Any) -> dict[str, int]:
+    """A mapping of columns to evaluations; a number alone is of the stationarity."""
+    if given is None:
+        return {}
+    found = given if isinstance(given, Mapping) else {PATIENT_WITH: given}
+    for name, count in found.items():
+        require_whole("", 1, **{f"patience of {name}": count})
+    return dict(found)
 
 
 def _targets(given: Any) -> dict[str, float]:
