@@ -26,7 +26,7 @@ from proxmesh.graphs import Graph
 from proxmesh.network import connect
 from proxmesh.problems import L1, LearningProblem, models
 from proxmesh.report.targets import fitted_slope, running_best
-from proxmesh.solver.preparation import solve
+from proxmesh.solver.solving import solve
 from proxmesh.theory.certificate import LINEARIZED, certify
 
 __all__ = [

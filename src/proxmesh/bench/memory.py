@@ -16,7 +16,7 @@ from proxmesh.bench.tasks import ROUND, lenet_problem, mlp_problem
 from proxmesh.bench.timing import Effort, Spread
 from proxmesh.graphs import ring
 from proxmesh.problems import LearningProblem
-from proxmesh.solver.preparation import solve
+from proxmesh.solver.solving import solve
 
 __all__ = ["memory"]
 

@@ -37,6 +37,10 @@ class Watcher(ABC):
             self._end_stage()
             self._close()
 
+    def expect(self, steps: int) -> None:
+        """So many iterations will be made, which is known when the data is open."""
+        self._steps = steps
+
     def on_prepare(self, what: str) -> None:
         """A stage before iteration 0 begins."""
         self._end_stage()

@@ -25,8 +25,8 @@ from proxmesh.solver.arguments import require_parts
 from proxmesh.solver.folder import RunFolder, without_empty
 from proxmesh.solver.method_as_text import as_written
 from proxmesh.solver.outcome import Outcome
-from proxmesh.solver.preparation import prepare
 from proxmesh.solver.result import Result
+from proxmesh.solver.solving import prepare
 from proxmesh.types import Algorithm, Problem, facts_of
 
 if TYPE_CHECKING:

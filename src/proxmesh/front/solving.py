@@ -5,7 +5,7 @@ from functools import wraps
 from typing import ParamSpec
 
 from proxmesh.runs import resuming
-from proxmesh.solver import preparation
+from proxmesh.solver import solving
 from proxmesh.solver.result import Result
 from proxmesh.solver.run import Run
 
@@ -46,6 +46,6 @@ def _drawn_later(function: Callable[P, Run]) -> Callable[P, Run]:
     return with_pictures
 
 
-solve = _drawn(preparation.solve)
-prepare = _drawn_later(preparation.prepare)
+solve = _drawn(solving.solve)
+prepare = _drawn_later(solving.prepare)
 resume = _drawn(resuming.resume)

@@ -21,8 +21,8 @@ from proxmesh.runs.spaces import Space, space_of
 from proxmesh.runs.tune import Budget, Sampler, Search, Tuning, opened, trial_table
 from proxmesh.solver.folder import RunFolder, without_empty
 from proxmesh.solver.outcome import Outcome
-from proxmesh.solver.preparation import prepare
 from proxmesh.solver.run import Run
+from proxmesh.solver.solving import prepare
 from proxmesh.types import Algorithm, Problem, facts_of
 
 if TYPE_CHECKING:
