@@ -219,10 +219,8 @@ def lazy(folder: Path) -> None:
         return pm.DatasetShard(whole.local_shards.of_agent(agent), transform=noisy)
 
     def augmented(shards: Any) -> pm.LearningProblem:
-        model = nn.Sequential(linear(30, 3), nn.Tanh(), linear(3, 2))
         torch.manual_seed(0)
-        for layer in (model[0], model[2]):
-            layer.reset_parameters()
+        model = nn.Sequential(linear(30, 3), nn.Tanh(), linear(3, 2))
         options: Any = {"batch_size": 4, "vectorize": True, "paired": True}
         return pm.LearningProblem(model, nn.functional.cross_entropy, shards, **options)
 

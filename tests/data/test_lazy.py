@@ -670,6 +670,11 @@ def test_a_transform_that_fails_is_named() -> None:
             "agent 0 has no samples; every agent needs at least one.",
         ),
         (
+            lambda: problem_of(pm.DatasetShard(arrays()[0])),
+            "LearningProblem: `shards` is a single DatasetShard. Give a list of them, "
+            "one for every agent.",
+        ),
+        (
             lambda: problem_of([pm.DatasetShard(5)]),
             "agent 0: expected (inputs, targets) or a map-style Dataset, got int.",
         ),

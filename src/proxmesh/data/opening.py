@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
+from torch import Tensor
 
-from proxmesh.data.dataset_shard import DatasetShard
+from proxmesh.data.dataset_shard import DatasetShard, is_in_memory
 from proxmesh.data.lazy_samples import LazySamples
 from proxmesh.data.reading_rows import read_rows, require_readable
 from proxmesh.data.shards import Samples, Shard, concatenate, open_shard, size_of
@@ -114,7 +115,11 @@ def _decided(shards: list[Shard], names: Sequence[str]) -> list[Shard]:
 
 
 def _at_once(shard: Shard, who: str) -> Samples:
-    if isinstance(shard, DatasetShard):
-        samples = read_rows(shard, range(len(shard)), who)
-        shard = samples.inputs, samples.targets
-    return open_shard(shard, who)
+    if not isinstance(shard, DatasetShard):
+        return open_shard(shard, who)
+    arrays = shard.arrays
+    if arrays is not None and all(isinstance(a, Tensor | np.ndarray) for a in arrays):
+        *inputs, targets = (a if is_in_memory(a) else np.array(a) for a in arrays)
+        return open_shard((tuple(inputs), targets), who)
+    samples = read_rows(shard, range(len(shard)), who)
+    return open_shard((samples.inputs, samples.targets), who)

@@ -8,6 +8,7 @@ from typing import final
 import torch
 from torch import Tensor
 
+from proxmesh.data.dataset_shard import DatasetShard
 from proxmesh.data.lazy_samples import LazySamples
 from proxmesh.data.opening import Opened
 from proxmesh.data.shards import Samples, Shard, Shards, Stored
@@ -148,6 +149,11 @@ def agents_of(shards: Sequence[Shard] | Mapping[int, Shard]) -> tuple[int, ...]:
     """Return the ids of the agents that have a shard, ascending."""
     if not len(shards):
         raise InputError("LearningProblem: `shards` is empty; every agent needs one.")
+    if isinstance(shards, DatasetShard):
+        raise InputError(
+            "LearningProblem: `shards` is a single DatasetShard. Give a list of them, "
+            "one for every agent."
+        )
     if isinstance(shards, Mapping):
         strange = [agent for agent in shards if not isinstance(agent, int)]
         if strange:
