@@ -376,6 +376,14 @@ def test_a_later_format_is_refused(tmp_path: Path) -> None:
         pm.resume(tmp_path / "run", classifier())
 
 
+def _says_the_same(content: bytes, text: str) -> bool:
+    """Whether it is the same JSON: one space may have become another."""
+    try:
+        return bool(json.loads(content) == json.loads(text))
+    except ValueError:
+        return False
+
+
 def test_hostile_manifests_are_refused(tmp_path: Path) -> None:
     cut_off(tmp_path / "run", ROUND)
     newest = checkpoints_in(tmp_path / "run" / "checkpoint")[0]
@@ -386,7 +394,7 @@ def test_hostile_manifests_are_refused(tmp_path: Path) -> None:
         for _ in range(chance.randint(1, 4)):
             content[chance.randrange(len(content))] = chance.randrange(256)
         (newest / "manifest.json").write_bytes(content)
-        if bytes(content) != text.encode():
+        if not _says_the_same(bytes(content), text):
             with pytest.raises(pm.InputError):
                 Checkpoint.opened(newest)
     for hostile in ("[" * 100_000, "null", "3", '{"format": [], "sha256": 1}', ""):

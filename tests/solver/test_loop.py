@@ -117,7 +117,7 @@ def test_callbacks_see_rows_and_may_stop() -> None:
     assert seen == [7, 14, 21]
     assert result.history["twice k"].tolist() == [0, 14, 28, 42]
     assert result.outcome is pm.Outcome.STOPPED_EARLY
-    assert result.message == "stopped by `third` at iteration 21."
+    assert result.message == "by `third` at iteration 21."
 
 
 def test_divergence_names_iteration_agent_and_remedy() -> None:

@@ -169,7 +169,11 @@ timeout, compile, checkpoint_every, threads
 
     def facts(self) -> dict[str, str]:
         """What must be the same on all ranks, in words."""
-        shared = {n: str(v) for n, v in self.model_dump().items() if n not in LOCAL}
+        not_shared = {*LOCAL, "epochs"}  # which have become steps
+        if not self.patience:  # as in checkpoints that were made before there was any
+            not_shared.add("patience")
+        told = self.model_dump(exclude=not_shared)
+        shared = {name: str(value) for name, value in told.items()}
         return {**shared, "eval_every": str(self.every)}
 
     @classmethod

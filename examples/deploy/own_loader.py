@@ -1,10 +1,11 @@
 """Your own loop over a DataLoader in every process: workers, augmentation, a scheduler.
 
-    torchrun --nproc-per-node 4 examples/own_loader.py
+    torchrun --nproc-per-node 4 own_loader.py
+    mpiexec -n 4 python own_loader.py
 
-or `mpiexec -n 4 python examples/own_loader.py`. As with DistributedDataParallel, every
-process builds the model and reads its own data. Unlike there, nothing is reduced over
-all processes: each sends its parameters to its neighbors alone.
+As with DistributedDataParallel, every process builds the model and reads its own data.
+Unlike there, nothing is reduced over all processes: each sends its parameters to its
+neighbors alone.
 """
 
 import torch
