@@ -259,6 +259,24 @@ def automatic(folder: Path) -> None:
             assert abs(here[name] - value) <= 1e-9 * max(1.0, abs(value)), name
 
 
+def dropping(folder: Path) -> None:
+    """Masks of dropout are those of the simulation, on ranks with a few agents each."""
+    del folder
+    given = problem()
+    dropping = pm.LearningProblem(
+        nn.Sequential(linear(30, 3), nn.Dropout(0.4), nn.Tanh(), linear(3, 2)),
+        nn.functional.cross_entropy,
+        [given.local_shards.of_agent(i) for i in range(AGENTS)],
+        batch_size=4,
+    )
+    graph = pm.graphs.star(AGENTS)
+    whole = pm.solve(dropping, ROUND, graph, 30, engine="simulated", compile=False)
+    ours = pm.solve(dropping, ROUND, graph, 30, timeout=20, compile=False)
+    mine = list(ours.problem.agents)
+    assert len(mine) < AGENTS
+    torch.testing.assert_close(ours.state.x, whole.state.x[mine], rtol=0, atol=1e-10)
+
+
 def optimizer(folder: Path) -> None:
     """The user's own loop makes the same iterates as `solve`, also after a reload."""
     graph, steps = pm.graphs.star(AGENTS), 30

@@ -21,7 +21,9 @@ pytestmark = pytest.mark.ranks
 SECONDS_TO_LEAVE = 3 + 5  # the timeout that the worker gives, and what is promised
 SLACK = 4  # seconds, for a machine with more ranks than cores
 EVERYTHING = "PROXMESH_FULL_PARITY" in os.environ  # every graph on every rank count
-TOGETHER = "late+stress+traffic+diverge+going_on+automatic+lazy+scripts+differ+alone"
+TOGETHER = (
+    "late+stress+traffic+diverge+going_on+automatic+lazy+dropping+scripts+differ+alone"
+)
 # What the ranks of one start do, one thing after another: most of a start is imports.
 # A loss of ranks comes last.
 STARTS = {

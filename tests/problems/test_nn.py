@@ -66,8 +66,11 @@ def test_group_norm_takes_the_place_of_batch_norm() -> None:
     grouped = pm.nn.group_norm(model)
     assert [type(layer).__name__ for layer in grouped].count("GroupNorm") == 3
     assert grouped[1] is grouped[4]  # one layer in two places
-    assert (grouped[1].num_groups, grouped[7].num_groups) == (3, 1)
-    assert pm.nn.group_norm(model, groups=2)[1].num_groups == 2
+    assert (grouped[1].num_groups, grouped[7].num_groups) == (1, 1)
+    cases = ((512, 32, 32), (12, 32, 3), (12, 2, 2), (1, 9, 1))
+    for channels, groups, expected in cases:
+        norm = pm.nn.group_norm(nn.BatchNorm2d(channels), groups)
+        assert norm.num_groups == expected
     assert torch.equal(grouped[1].weight, model[1].weight)
     assert grouped[1].weight is not model[1].weight
     assert not grouped[1].weight.requires_grad

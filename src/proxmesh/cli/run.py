@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from proxmesh.solver.result import Result
     from proxmesh.solver.run import Run
     from proxmesh.theory import Certificate, StepCertificate
+    from proxmesh.types import Problem
 
 __all__ = ["Manner", "go_on", "run"]
 
@@ -60,7 +61,10 @@ def run(
         bool, typer.Option("--strict", help="Refuse constants that are unstable.")
     ] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Print the whole certificate.")
+        bool,
+        typer.Option(
+            "--verbose", help="Print the certificate and the way of gradients."
+        ),
     ] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Print the folder only.")
@@ -187,6 +191,8 @@ def _announce(
         console.print(where)
     if prepared.journal.rows:
         console.print(f"going on after iteration {int(prepared.state.k)}")
+    if verbose:
+        console.print(_way(prepared.problem), highlight=False)
     if verdict is None:
         return
     if prepared.settled.automatic:
@@ -194,6 +200,15 @@ def _announce(
     print_verdict(verdict, verbose)
     if verdict.verdict == "unstable":
         warn(f"this run is likely to diverge. {verdict.remedy}")
+
+
+def _way(problem: "Problem") -> str:
+    """How the gradients of all agents are taken, and why."""
+    from proxmesh.problems import LearningProblem
+
+    assert isinstance(problem, LearningProblem)
+    pairs = "two in one pass" if problem.paired else "one after another"
+    return f"gradients by {problem.way}, {pairs}: {problem.reason_for_way}"
 
 
 def _carried_out(built: "Built", prepared: "Run", how: Manner) -> int:

@@ -9,6 +9,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
+from torch.utils._pytree import tree_map_only
 
 from proxmesh.data.shards import Samples
 from proxmesh.errors import InputError
@@ -84,11 +85,15 @@ class Layout:
         return parts
 
     def call(self, model: nn.Module, row: Tensor, inputs: tuple[Tensor, ...]) -> Any:
-        """Call a model with the parameters of a row in place of its own."""
+        """Call a model with the parameters of a row in place of its own.
+
+        Its outputs have at least the precision of the row, for the loss.
+        """
         weights = self.unflatten(row)
         also = {place: weights[name] for place, name in self.tied}
         # Torch's own search for tied weights leaves ours in a layer with two names.
-        return functional_call(model, {**weights, **also}, inputs, tie_weights=False)
+        found = functional_call(model, {**weights, **also}, inputs, tie_weights=False)
+        return tree_map_only(Tensor, lambda part: _widened(part, row.dtype), found)
 
     def cut(self, row: Tensor) -> dict[str, Tensor]:
         """Cut a row into named parts."""
@@ -131,6 +136,12 @@ class Layout:
             groups.append(torch.arange(start, start + rows).repeat_interleave(width))
             start += rows
         return torch.cat(groups)
+
+
+def _widened(part: Tensor, dtype: torch.dtype) -> Tensor:
+    if not part.is_floating_point() or part.dtype.itemsize >= dtype.itemsize:
+        return part
+    return part.to(dtype)
 
 
 def _tied(model: nn.Module) -> tuple[tuple[str, str], ...]:

@@ -61,13 +61,13 @@ def group_norm(model: nn.Module, groups: int = 32) -> nn.Module:
         Any module, left as it is.
     groups
         The most groups of a layer. It gets the largest number that divides its
-        channels and leaves at least two in a group, where it has two.
+        channels and leaves at least four in a group, where it has four.
 
     Examples
     --------
     >>> model = nn.Sequential(nn.Conv2d(1, 16, 3), nn.BatchNorm2d(16))
     >>> group_norm(model)[1]
-    GroupNorm(8, 16, eps=1e-05, affine=True)
+    GroupNorm(4, 16, eps=1e-05, affine=True)
     """
     require_whole("group_norm", 1, groups=groups)
 
@@ -94,7 +94,7 @@ def _replaced(
 
 def _group_norm(layer: _BatchNorm, groups: int) -> nn.GroupNorm:
     channels = layer.num_features
-    most = max(1, min(groups, channels // 2))
+    most = max(1, min(groups, channels // 4))
     number = max(d for d in range(1, most + 1) if channels % d == 0)
     found = nn.GroupNorm(number, channels, layer.eps, layer.affine)
     found.train(layer.training)

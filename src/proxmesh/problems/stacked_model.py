@@ -7,9 +7,8 @@ from typing import Any, Literal, TypeAlias, final
 
 import torch
 from torch import Tensor, nn
-from torch.func import grad, grad_and_value, vmap
+from torch.func import grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils._pytree import tree_map_only
 
 from proxmesh.data.shards import Samples
 from proxmesh.problems.channels import AgentsInChannels
@@ -51,23 +50,18 @@ class LossOfRow:
     fit: Fit
     autocast: torch.dtype | None = None
 
-    def outputs(self, model: nn.Module, row: Tensor, inputs: tuple[Tensor, ...]) -> Any:
-        """Outputs of the model with these parameters, in the precision of the row."""
-        found = self.layout.call(model, row, inputs)
-        return tree_map_only(Tensor, lambda part: _widened(part, row.dtype), found)
-
     def in_training(
         self, row: Tensor, inputs: tuple[Tensor, ...], targets: Tensor
     ) -> Tensor:
         """Loss of the model as it is trained."""
         with self._precision(row.device.type):
-            outputs = self.outputs(self.model, row, inputs)
+            outputs = self.layout.call(self.model, row, inputs)
         value: Tensor = self.loss(outputs, targets)
         return value
 
     def exact(self, row: Tensor, inputs: tuple[Tensor, ...], targets: Tensor) -> Tensor:
         """The same in the model's own precision."""
-        value: Tensor = self.loss(self.outputs(self.model, row, inputs), targets)
+        value: Tensor = self.loss(self.layout.call(self.model, row, inputs), targets)
         return value
 
     def _precision(self, device: str) -> AbstractContextManager[Any]:
@@ -102,11 +96,10 @@ class StackedModel:
         if self.way != "loop":
             keys = () if batch.keys is None else (batch.keys,)
             return self._recorded(x, batch.targets, *batch.inputs, *keys)
-        one = grad(self._of_row.in_training)
         found = []
-        for i, each in enumerate(_by_agent(x, batch)):
-            with self._noise(batch, i):
-                found.append(one(*each))
+        for i, (row, inputs, targets) in enumerate(_by_agent(x, batch)):
+            with self._noise(batch, i), _no_shortcuts():
+                found.append(_slope(self._of_row.in_training, row, inputs, targets))
         return torch.stack(found)
 
     def products(self, x: Tensor, u: Tensor, batch: Samples) -> Tensor:
@@ -162,34 +155,28 @@ class StackedModel:
                 values, correct = vmap(self.scores)(rows, batch.inputs, batch.targets)
                 gradient = torch.autograd.grad(values.sum(), rows)[0]
             return gradient, values.detach(), correct
-        one = grad_and_value(self.scores, has_aux=True)
-        found = [one(*each) for each in _by_agent(x, batch)]
-        columns = zip(*((g, v, c) for g, (v, c) in found), strict=True)
-        gradient, values, correct = map(torch.stack, columns)
+        found = []
+        for each, inputs, targets in _by_agent(x, batch):
+            with torch.enable_grad(), _no_shortcuts():
+                row = each.detach().requires_grad_(True)
+                value, correct = self.scores(row, inputs, targets)
+                found.append((_derivative(value, row), value.detach(), correct))
+        gradient, values, correct = map(torch.stack, zip(*found, strict=True))
         return gradient, values, correct
 
     def scores(
         self, row: Tensor, inputs: tuple[Tensor, ...], targets: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Mean loss of one agent, and its share of correct labels (or 0)."""
-        outputs = self._of_row.outputs(self._evaluated, row, inputs)
+        outputs = self._of_row.layout.call(self._evaluated, row, inputs)
         value = self._of_row.loss(outputs, targets)
         if not self.classifies:
             return value, torch.zeros_like(value)
         return value, (outputs.argmax(1) == targets).to(torch.float64).mean()
 
     def _gradients(self, x: Tensor, targets: Tensor, *rest: Tensor) -> Tensor:
-        """Take the gradient of the total.
-
-        By plain autograd: `torch.func.grad` imports torch's compiler, which takes a
-        second, and is only needed when compiling.
-        """
-        if torch.compiler.is_compiling():
-            found: Tensor = grad(self._total)(x, targets, *rest)
-            return found
-        with torch.enable_grad():
-            rows = x.detach().requires_grad_(True)
-            return torch.autograd.grad(self._total(rows, targets, *rest), rows)[0]
+        """Take the gradient of the total."""
+        return _slope(self._total, x, targets, *rest)
 
     def _total(self, rows: Tensor, targets: Tensor, *rest: Tensor) -> Tensor:
         """Sum the losses of all agents.
@@ -224,19 +211,46 @@ class StackedModel:
         return SampledNoise(batch.keys if agent is None else batch.keys[agent])
 
 
-def plain_attention() -> AbstractContextManager[Any]:
+def _slope(function: Callable[..., Tensor], x: Tensor, *rest: Any) -> Tensor:
+    """Take the gradient of a function by its first argument.
+
+    By plain autograd: `torch.func.grad` imports torch's compiler, which takes a second,
+    takes recurrent kernels apart, and is only needed when compiling.
+    """
+    if torch.compiler.is_compiling():
+        found: Tensor = grad(function)(x, *rest)
+        return found
+    with torch.enable_grad():
+        x = x.detach().requires_grad_(True)
+        return _derivative(function(x, *rest), x)
+
+
+def _derivative(value: Tensor, x: Tensor) -> Tensor:
+    """Differentiate a number by x; it need not depend on it."""
+    if not value.requires_grad:
+        return torch.zeros_like(x)
+    return torch.autograd.grad(value, x, materialize_grads=True)[0]
+
+
+@contextmanager
+def _no_shortcuts() -> Iterator[None]:
+    """Keep out the kernels of torch's encoder layers that have no derivative."""
+    allowed = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(allowed)
+
+
+@contextmanager
+def plain_attention() -> Iterator[None]:
     """Take attention as products and a softmax.
 
     Fused kernels have no rule for several agents, and no second derivative.
     """
-    return sdpa_kernel(SDPBackend.MATH)
-
-
-def _widened(part: Tensor, dtype: torch.dtype) -> Tensor:
-    """Give the loss at least the precision of the row."""
-    if not part.is_floating_point() or part.dtype.itemsize >= dtype.itemsize:
-        return part
-    return part.to(dtype)
+    with _no_shortcuts(), sdpa_kernel(SDPBackend.MATH):
+        yield
 
 
 def _by_agent(x: Tensor, batch: Samples) -> Iterator[Any]:

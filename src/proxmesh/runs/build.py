@@ -184,6 +184,7 @@ def build(config: Config) -> Built:
             seed=config.seed,
             vectorize=config.run.vectorize,
             paired=config.run.paired,
+            precision=config.model.precision,
         )
         threads = config.run.threads or _threads(problem, len(world.agents))
         torch.set_num_threads(threads)  # before anything is timed
