@@ -12,6 +12,7 @@ from proxmesh.data.shards import Samples, Shard, Shards
 from proxmesh.errors import InputError, unknown
 from proxmesh.problems.batch_gradients import BatchGradients
 from proxmesh.problems.channels import has_images
+from proxmesh.problems.differentiated import Differentiated
 from proxmesh.problems.fit_check import Loss, check_batch_size, require_fit
 from proxmesh.problems.given import require_given
 from proxmesh.problems.gradient_ways import AskedWay, GradientWays, Paired, Vectorize
@@ -25,7 +26,7 @@ from proxmesh.problems.regularizers import (
     Regularizer,
     bind_to_layout,
 )
-from proxmesh.problems.stacked_model import PRECISIONS, LossOfRow, Precision, Way
+from proxmesh.problems.stacked_model import PRECISIONS, LossOfRow, Precision
 from proxmesh.problems.stateful_layers import refuse_stateful
 from proxmesh.problems.whole_shards import evaluate, held_out_scores
 from proxmesh.types import Evaluation
@@ -34,7 +35,7 @@ __all__ = ["LearningProblem"]
 
 
 @final
-class LearningProblem(Regularized):
+class LearningProblem(Regularized, Differentiated):
     """Train a model on shards that stay with their agents.
 
     Row i of every stacked tensor holds the trainable parameters of agent i's copy of
@@ -257,58 +258,6 @@ class LearningProblem(Regularized):
         size = size or self.batch_size
         return self.local_shards.draw(k, size, stream, noise=noise, ahead=usual)
 
-    def grad(self, x: Tensor, batch: Samples) -> Tensor:
-        """Row i: gradient of the mean loss at x_i on agent i's part of the batch.
-
-        Parameters
-        ----------
-        x
-            Rows of the local agents, ``[n_local, p]``.
-        batch
-            From `sample`.
-        """
-        return self.gradients.grad(x, batch)
-
-    def grad_pair(
-        self, x: Tensor, x_old: Tensor, batch: Samples
-    ) -> tuple[Tensor, Tensor]:
-        """Both gradients of a recursive estimator, in one pass if that is faster.
-
-        Parameters
-        ----------
-        x, x_old
-            Two sets of rows, ``[n_local, p]`` each.
-        batch
-            From `sample`.
-        """
-        return self.gradients.grad_pair(x, x_old, batch)
-
-    def hvp(self, x: Tensor, u: Tensor, batch: Samples) -> Tensor:
-        """Row i: Hessian of the mean loss at x_i on the batch, times u_i.
-
-        Parameters
-        ----------
-        x, u
-            Rows of the local agents and directions, ``[n_local, p]`` each.
-        batch
-            From `sample`.
-        """
-        return self.gradients.hvp(x, u, batch)
-
-    def hessian(self, x: Tensor, i: int, batch: Samples) -> Callable[[Tensor], Tensor]:
-        """Hessian of one agent's mean loss, as a function that multiplies by it.
-
-        Parameters
-        ----------
-        x
-            Rows of the local agents, ``[n_local, p]``.
-        i
-            Which of them.
-        batch
-            From `sample`.
-        """
-        return self.gradients.hessian(x, i, batch)
-
     # -- what a run starts from and ends with ----------------------------------------
 
     def x0(self, init: str = "same") -> Tensor:
@@ -386,26 +335,6 @@ class LearningProblem(Regularized):
         )
 
     # -- all agents at once ----------------------------------------------------------
-
-    @property
-    def way(self) -> Way:
-        """How the gradients of all agents are taken: vmap, channels or loop."""
-        return self.gradients.model.way
-
-    @property
-    def reason_for_way(self) -> str:
-        """Why they are taken in this way, in one line."""
-        return self.gradients.reason
-
-    @property
-    def paired(self) -> bool:
-        """Whether two gradients on one batch are taken in one pass."""
-        return self.gradients.paired
-
-    @property
-    def taken(self) -> dict[str, Any]:
-        """How gradients are taken, as the arguments `vectorize` and `paired`."""
-        return {"vectorize": self.way != "loop" and self.way, "paired": self.paired}
 
     def taken_in(self, ways: Mapping[str, Any]) -> "LearningProblem":
         """The same problem, its gradients taken in ways that were chosen before.
