@@ -9,6 +9,8 @@ Below 1 means that `precision="bfloat16"` pays on this machine.
 import argparse
 import statistics
 import time
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -23,14 +25,14 @@ def encoder() -> nn.Module:
     return nn.Sequential(layer, nn.Flatten(), nn.Linear(1024, 10))
 
 
-MODELS = {
+MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "mlp, 784-1024-10": (lambda: pm.models.mlp(784, 10, 1024), (784,)),
     "lenet": (pm.models.lenet, (1, 28, 28)),
     "encoder, 16 tokens of 64": (encoder, (16, 64)),
 }
 
 
-def problem_of(name: str, precision: str) -> pm.LearningProblem:
+def problem_of(name: str, precision: Any) -> pm.LearningProblem:
     build, shape = MODELS[name]
     torch.manual_seed(0)
     shards = [

@@ -106,6 +106,17 @@ def test_run_prints_progress_a_summary_and_leaves_a_folder(
     assert float(consensus[3]) == pytest.approx(history["consensus"][1:].min(), 1e-3)
 
 
+def test_verbose_says_how_gradients_are_taken_and_why(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    options = ("--set", "model.precision=bfloat16", "--set", "run.vectorize=false")
+    assert call("run", "--steps", "1", "--verbose", *options) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "gradients by loop, one after another: as was asked for" in said
+    (config,) = Path("runs").glob("*/config.toml")
+    assert 'precision = "bfloat16"' in config.read_text()
+
+
 def test_same_config_same_history_bit_for_bit(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -1,5 +1,7 @@
 """BatchNorm, turned into what agents can train."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -8,7 +10,7 @@ from torch.nn import functional as F  # noqa: N812
 import proxmesh as pm
 
 
-def convolutions() -> nn.Sequential:
+def convolutions() -> Any:
     torch.manual_seed(0)
     norm = nn.BatchNorm2d(6)
     model = nn.Sequential(
@@ -27,7 +29,7 @@ def shards() -> list[tuple[Tensor, Tensor]]:
 
 def test_frozen_statistics_make_the_map_of_eval_mode() -> None:
     model = convolutions()
-    frozen = pm.nn.frozen_statistics(model)
+    frozen: Any = pm.nn.frozen_statistics(model)
     x = torch.randn(7, 1, 4, 4)
     torch.testing.assert_close(frozen(x), convolutions().eval()(x))
     assert all(layer.training for layer in model.modules())  # as it was
@@ -38,12 +40,10 @@ def test_frozen_statistics_make_the_map_of_eval_mode() -> None:
 @pytest.mark.parametrize("way", ["vmap", "channels"])
 @pytest.mark.parametrize("trained", [True, False])
 def test_frozen_batch_norm_trains_like_any_affine_map(way: str, trained: bool) -> None:
-    model = pm.nn.frozen_statistics(convolutions())
+    model: Any = pm.nn.frozen_statistics(convolutions())
     model[1].requires_grad_(trained)
-    options = {"batch_size": 4, "paired": True}
-    fast = pm.LearningProblem(
-        model, F.cross_entropy, shards(), vectorize=way, **options
-    )
+    options: Any = {"batch_size": 4, "paired": True, "vectorize": way}
+    fast = pm.LearningProblem(model, F.cross_entropy, shards(), **options)
     plain = pm.LearningProblem(
         model, F.cross_entropy, shards(), vectorize=False, batch_size=4
     )
@@ -51,7 +51,7 @@ def test_frozen_batch_norm_trains_like_any_affine_map(way: str, trained: bool) -
     batch = fast.sample(1)
     ours, theirs = fast.grad_pair(x, x, batch)[1], plain.grad(x, batch)
     torch.testing.assert_close(ours, theirs)
-    module = fast.module(x[1])
+    module: Any = fast.module(x[1])
     F.cross_entropy(module(batch.inputs[0][1]), batch.targets[1]).backward()
     expected = [w.grad.flatten() for w in module.parameters() if w.grad is not None]
     torch.testing.assert_close(ours[1], torch.cat(expected))
@@ -63,13 +63,13 @@ def test_group_norm_takes_the_place_of_batch_norm() -> None:
     model[1].requires_grad_(False)
     with torch.no_grad():
         model[1].weight.copy_(torch.arange(6.0))
-    grouped = pm.nn.group_norm(model)
+    grouped: Any = pm.nn.group_norm(model)
     assert [type(layer).__name__ for layer in grouped].count("GroupNorm") == 3
     assert grouped[1] is grouped[4]  # one layer in two places
     assert (grouped[1].num_groups, grouped[7].num_groups) == (1, 1)
     cases = ((512, 32, 32), (12, 32, 3), (12, 2, 2), (1, 9, 1))
     for channels, groups, expected in cases:
-        norm = pm.nn.group_norm(nn.BatchNorm2d(channels), groups)
+        norm: Any = pm.nn.group_norm(nn.BatchNorm2d(channels), groups)
         assert norm.num_groups == expected
     assert torch.equal(grouped[1].weight, model[1].weight)
     assert grouped[1].weight is not model[1].weight

@@ -141,7 +141,7 @@ def test_every_way_sees_the_same_masks(name: str) -> None:
         assert_same(fast.grad(x, fast.sample(4)), plain.grad(x, plain.sample(4)))
 
 
-@pytest.mark.parametrize("name", {**MODELS, **RECURRENT})
+@pytest.mark.parametrize("name", [*MODELS, *RECURRENT])
 def test_gradients_are_those_of_the_loss_with_its_masks(name: str) -> None:
     problem = problem_of({**MODELS, **RECURRENT}[name]())
     x, moved = rows(problem)
@@ -193,7 +193,7 @@ def test_batches_in_pieces_have_masks_in_every_piece() -> None:
     assert len(keys.unique()) == keys.numel()
 
 
-def masks(problem: pm.LearningProblem, k: int, **options: Any) -> Tensor:
+def masks(problem: pm.LearningProblem, k: int | Tensor, **options: Any) -> Tensor:
     """What a dropout of many ones keeps, for every agent."""
     keys = problem.sample(k, **options).keys
     assert keys is not None

@@ -69,6 +69,9 @@ class TiedWords(nn.Module):
 class Buffers(nn.Module):
     """Random features and a scale that never train."""
 
+    frequencies: Tensor
+    scale: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("frequencies", torch.randn(64, 24) / 8)

@@ -144,7 +144,7 @@ class GradientWays:
         reason = asked.reason
         if len(candidates) > 1:
             reason = f"the fastest of {len(candidates)} ways on this machine"
-        elif "auto" in {asked.vectorize, asked.paired}:
+        elif asked.vectorize == "auto":
             reason = "vmap takes the model, and its work is too little to time others"
         ways = {
             f"{way}, paired {pair}": self.by(way, pair, reason)
