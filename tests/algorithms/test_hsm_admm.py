@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from zoo import ROUND, GoldenQuadratics, Quadratics
 
 import proxmesh as pm
+from proxmesh.algorithms import columns
 from proxmesh.algorithms.hsm_admm import HSMADMMState
 from proxmesh.network import CountingNetwork
 
@@ -352,3 +353,21 @@ def test_rows_that_do_not_belong_to_the_network() -> None:
         ROUND.init(torch.zeros(4, 3), problem, world)
     with pytest.raises(pm.InputError, match=r"float32 on cpu but the network is"):
         ROUND.init(torch.zeros(8, 3, dtype=torch.float32), problem, world)
+
+
+@pytest.mark.parametrize("p", [7, 512, 700])
+def test_blocks_of_columns_change_no_bit(
+    p: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.set_default_dtype(torch.float32)
+    problem, graph = Quadratics.random(4, p, 0.05, seed=3), pm.graphs.path(4)
+    world = pm.connect(graph, dtype=torch.float32)
+    whole = blocks = ROUND.init(torch.randn(4, p), problem, world)
+    for _ in range(3):
+        whole = ROUND.step(whole, problem, world)
+    monkeypatch.setattr(columns, "LARGE", 0)
+    monkeypatch.setattr(columns, "BLOCK", 4 * 512)
+    for _ in range(3):
+        blocks = ROUND.step(blocks, problem, world)
+    for name in ("x", "y", "v", "lx", "alpha_sum", "beta"):
+        assert torch.equal(getattr(whole, name), getattr(blocks, name))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from zoo import ROUND, classifier
+from zoo import ROUND, Quadratics, classifier
 
 import proxmesh as pm
 from proxmesh.cli import main
@@ -98,3 +98,35 @@ def test_the_clock_waits_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         watch.start()
         watch.stop()
     assert waited == [torch.device("cuda:1")]
+
+
+class Watching:
+    """An observer that writes down what happens before the first iteration."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, bool]] = []
+
+    def on_prepare(self, what: str, seconds: float | None) -> None:
+        self.told.append((what, seconds is not None))
+
+    def on_compile(self, seconds: float) -> None: ...
+
+    def on_step(self, k: int, seconds: float) -> None: ...
+
+    def on_row(self, row: Any) -> None: ...
+
+
+def test_an_observer_is_told_what_happens_before_the_first_iteration() -> None:
+    problem, graph = Quadratics.random(4, 3, 0.0, seed=1), pm.graphs.ring(4)
+    x0 = torch.zeros(4, 3)
+    watching = Watching()
+    pm.prepare(problem, pm.HSMADMM(), graph, 2, x0=x0, observer=watching)
+    assert watching.told == [
+        ("opening data", False),
+        ("opening data", True),
+        ("finding constants", False),
+        ("finding constants", True),
+    ]
+    given = Watching()
+    pm.prepare(problem, pm.HSMADMM(0.1, 0.2, 1.0), graph, 2, x0=x0, observer=given)
+    assert ("finding constants", True) not in given.told

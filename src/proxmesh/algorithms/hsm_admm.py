@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from proxmesh.algorithms.checks import require_fit
+from proxmesh.algorithms.columns import in_columns
 from proxmesh.algorithms.gradients import grad_pair
 from proxmesh.checks import require_nonnegative, require_positive, require_whole
 from proxmesh.errors import InputError
@@ -213,23 +214,24 @@ class HSMADMM:
         s, k = state, state.k + 1
         rho, eta, a = self.rho(k), self.inverse_step(k, network), self.a(k + 1)
 
-        y = problem.prox(s.x - s.beta / rho, 1 / rho)
-        x = s.x - (s.v - s.alpha_sum - s.beta + rho * (s.lx + s.x - y)) / eta
+        def primal(*rows: Tensor) -> Tensor:
+            x, v, alpha, beta, lx, y = rows
+            return x - (v - alpha - beta + rho * (lx + x - y)) / eta
+
+        y = in_columns(lambda x, beta: x - beta / rho, s.x, s.beta)
+        y = problem.prox(y, 1 / rho)
+        x = in_columns(primal, s.x, s.v, s.alpha_sum, s.beta, s.lx, y)
         sent = network.exchange(x)  # travels while the gradients are computed
 
         g, g_old = grad_pair(problem, x, s.x, problem.sample(k))
-        v = g + (1 - a) * (s.v - g_old)
+        v = in_columns(lambda g, v, old: g + (1 - a) * (v - old), g, s.v, g_old)
+        del g, g_old  # large, and the rest needs room
 
         lx = sent.laplacian()
-        return HSMADMMState(
-            k=k,
-            x=x,
-            y=y,
-            v=v,
-            lx=lx,
-            alpha_sum=s.alpha_sum - rho * lx,
-            beta=s.beta - rho * (x - y),
-        )
+        del sent
+        alpha = in_columns(lambda alpha, lx: alpha - rho * lx, s.alpha_sum, lx)
+        beta = in_columns(lambda beta, x, y: beta - rho * (x - y), s.beta, x, y)
+        return HSMADMMState(k=k, x=x, y=y, v=v, lx=lx, alpha_sum=alpha, beta=beta)
 
     def inverse_step(self, k: Tensor | int, network: Any) -> Any:
         """eta_i of iteration k, ``[n_local, 1]`` where agents differ.

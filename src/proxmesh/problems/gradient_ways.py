@@ -25,6 +25,7 @@ Paired: TypeAlias = bool | Literal["auto"]
 VECTORIZE = ("auto", "vmap", "channels", True, False)
 PAIRED = ("auto", True, False)
 WORTH_TIMING = 2e7  # parameters x samples of a batch
+TOO_LARGE_FOR_PAIRS = 1e9  # a pass is all products then, and a pair needs more memory
 
 
 @final
@@ -69,6 +70,8 @@ class AskedWay:
         pairs = [True, False] if self.paired == "auto" else [bool(self.paired)]
         if len(ways) == 1 and work < WORTH_TIMING:
             pairs = pairs[:1]
+        elif work > TOO_LARGE_FOR_PAIRS:
+            pairs = pairs[-1:]
         return [(way, pair) for way in ways for pair in pairs]
 
 

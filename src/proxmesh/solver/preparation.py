@@ -29,6 +29,7 @@ from proxmesh.solver.folder import RunFolder
 from proxmesh.solver.journal import Journal
 from proxmesh.solver.malloc import reuse_large_blocks
 from proxmesh.solver.method_as_text import from_written
+from proxmesh.solver.preparing import telling
 from proxmesh.solver.result import Result
 from proxmesh.solver.run import Run
 from proxmesh.solver.settings import Callback, Hooks, Observer, Settings, joined_before
@@ -248,7 +249,8 @@ def prepared(
             RunFolder(hooks.out).require_free(hooks.force or checkpoint is not None)
         if checkpoint is not None and chooses_a_way(problem):
             problem = problem.taken_in(checkpoint.manifest.problem)
-        problem = _local_part(problem, world)
+        with telling(hooks.observer, "opening data"):
+            problem = _local_part(problem, world)
         if checkpoint is not None:
             state = _restored(checkpoint, algorithm, problem, world)
             given = state.x
@@ -264,8 +266,9 @@ def prepared(
         if state is None:
             if given is None and hooks.init == "same":
                 rows = _rows_of_root(rows, world)
-            found = settled(algorithm, problem, world, graph, rows)
-            state = found.algorithm.init(rows, problem, world)
+            found, state = _started(
+                algorithm, problem, world, graph=graph, rows=rows, hooks=hooks
+            )
         del rows, given  # the state must be the only one to hold them: they are large
         reuse_large_blocks(state.x)
         if settings.compile == "auto":
@@ -285,6 +288,24 @@ def prepared(
             checkpoint.require_same(run.facts)
             run.journal = checkpoint.journal(world.agents)
         return run
+
+
+def _started(
+    algorithm: Algorithm[Any],
+    problem: Problem,
+    world: World,
+    *,
+    graph: Graph,
+    rows: Tensor,
+    hooks: Hooks,
+) -> tuple[Settled, Any]:
+    """The algorithm with all its constants, and its first state."""
+    reuse_large_blocks(rows)
+    if not (finds_constants(algorithm) and algorithm.missing):
+        return Settled(algorithm), algorithm.init(rows, problem, world)
+    with telling(hooks.observer, "finding constants"):
+        found = settled(algorithm, problem, world, graph, rows)
+    return found, found.algorithm.init(rows, problem, world)
 
 
 def _restored(

@@ -20,6 +20,7 @@ from proxmesh.solver.folder import without_empty
 from proxmesh.solver.journal import Journal
 from proxmesh.solver.loop import Loop
 from proxmesh.solver.method_as_text import as_written
+from proxmesh.solver.preparing import telling
 from proxmesh.solver.result import Result
 from proxmesh.solver.saving import Interval, Saver
 from proxmesh.solver.settings import MAY_CHANGE, Hooks, Observer, Settings
@@ -233,11 +234,10 @@ class Run:
         arguments = (self.algorithm, self.problem, self.world, self.state)
         part = "gradients run" if self.world.distributed else "the step runs"
         made: CompiledGradients | CompiledStep
+        kind = CompiledGradients if self.world.distributed else CompiledStep
         try:
-            if self.world.distributed:
-                made = CompiledGradients(*arguments)
-            else:
-                made = CompiledStep(*arguments)
+            with telling(observer, "compiling"):
+                made = kind(*arguments)
         except NotCompiledError as error:
             warnings.warn(f"{part} uncompiled: {error}", Notice, stacklevel=4)
             self.settings = self.settings.changed(compile="off")
