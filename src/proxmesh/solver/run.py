@@ -234,7 +234,9 @@ class Run:
         arguments = (self.algorithm, self.problem, self.world, self.state)
         part = "gradients run" if self.world.distributed else "the step runs"
         made: CompiledGradients | CompiledStep
-        kind = CompiledGradients if self.world.distributed else CompiledStep
+        kind: type[CompiledGradients] | type[CompiledStep] = CompiledStep
+        if self.world.distributed:
+            kind = CompiledGradients
         try:
             with telling(observer, "compiling"):
                 made = kind(*arguments)
