@@ -18,7 +18,7 @@ from proxmesh.graphs import ring
 from proxmesh.problems import LearningProblem
 from proxmesh.solver.solving import solve
 
-__all__ = ["memory"]
+__all__ = ["held_before", "memory", "peak_bytes"]
 
 STATE_TENSORS = 6
 MB = 2**20
@@ -78,17 +78,17 @@ def _parts(name: str, agents: int, report: Connection) -> None:
     rows = min(agents, max(1, problem.chunk_size // problem.batch_size))
     chunk, part = problem.x0()[:rows].clone(), problem.sample(0).at(slice(rows))
     problem.grad(chunk, part)  # recorded here, replayed below
-    before = _baseline()
+    before = held_before()
     problem.grad(chunk, part)
-    report.send((state, _peak() - before))
+    report.send((state, peak_bytes() - before))
 
 
 def _run(name: str, agents: int, compiled: bool, report: Connection) -> None:
     torch.set_num_threads(1)
     problem, graph = PROBLEMS[name](agents), ring(agents)
-    before = _baseline()
+    before = held_before()
     solve(problem, ROUND, graph, steps=6, eval_every=3, compile=compiled)
-    report.send((_peak() - before,))
+    report.send((peak_bytes() - before,))
 
 
 def _in_child(work: Callable[..., None], *arguments: object) -> tuple[int, ...]:
@@ -103,7 +103,7 @@ def _in_child(work: Callable[..., None], *arguments: object) -> tuple[int, ...]:
     return found
 
 
-def _baseline() -> int:
+def held_before() -> int:
     """Give back what is free, start the peak anew and return the resident bytes."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
@@ -112,6 +112,7 @@ def _baseline() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def _peak() -> int:
+def peak_bytes() -> int:
+    """The most that was resident since `held_before`."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(x.split()[1]) * 1024 for x in lines if x.startswith("VmHWM"))

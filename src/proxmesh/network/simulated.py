@@ -22,20 +22,20 @@ class SimulatedExchange:
     product ``L @ x`` has a biased rounding error that the dual variables add up.
     """
 
-    __slots__ = ("_reference", "_spread", "_world")
+    __slots__ = ("_world", "_x")
 
     def __init__(self, x: Tensor, world: "SimulatedWorld") -> None:
         self._world = world
-        self._reference = x[:1]
-        self._spread = x - self._reference
+        self._x = x  # whose differences are another row: taken when they are needed
 
     def laplacian(self) -> Tensor:
         """Row i: ``d_i x_i - sum_{j~i} x_j``."""
-        return product(self._world.laplacian, self._spread)
+        return product(self._world.laplacian, self._x - self._x[:1])
 
     def mix(self) -> Tensor:
         """Row i: ``sum_j w_ij x_j``."""
-        return self._reference + product(self._world.mixing, self._spread)
+        mixed = product(self._world.mixing, self._x - self._x[:1])
+        return self._x[:1] + mixed
 
 
 @final

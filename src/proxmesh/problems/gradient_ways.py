@@ -24,6 +24,8 @@ Paired: TypeAlias = bool | Literal["auto"]
 VECTORIZE = ("auto", "vmap", "channels", True, False)
 PAIRED = ("auto", True, False)
 WORTH_TIMING = 2e7  # parameters x samples of a batch
+WORTH_TIMING_ALONE = 2e6  # of one agent: it may keep the machine busy by itself
+TOO_LARGE_FOR_PAIRS = 1e9  # a pass is all products then, and a pair needs more memory
 
 
 @final
@@ -51,7 +53,9 @@ class AskedWay:
         if self.paired not in PAIRED:
             raise unknown("value", self.paired, map(str, PAIRED), "`paired`")
 
-    def candidates(self, images: bool, work: float) -> list[tuple[Way, bool]]:
+    def candidates(
+        self, images: bool, work: float, agents: int
+    ) -> list[tuple[Way, bool]]:
         """List the ways that may be taken, and whether in pairs.
 
         Parameters
@@ -60,6 +64,8 @@ class AskedWay:
             Whether the model convolves, so that there are two ways to stack agents.
         work
             Parameters times samples of a batch: too little is not worth timing.
+        agents
+            Whose work that is.
         """
         if self.vectorize is False:
             return [("loop", False)]
@@ -71,7 +77,12 @@ class AskedWay:
         pairs = [True, False] if self.paired == "auto" else [bool(self.paired)]
         if len(ways) == 1 and work < WORTH_TIMING:
             pairs = pairs[:1]
-        return [(way, pair) for way in ways for pair in pairs]
+        elif work > TOO_LARGE_FOR_PAIRS:
+            pairs = pairs[-1:]
+        found = [(way, pair) for way in ways for pair in pairs]
+        if self.vectorize == "auto" and work > WORTH_TIMING_ALONE * agents:
+            found.append(("loop", False))
+        return found
 
 
 @final
@@ -127,6 +138,7 @@ class GradientWays:
         self,
         asked: AskedWay,
         work: float,
+        agents: int,
         example: Callable[[], tuple[Tensor, Samples]],
     ) -> BatchGradients:
         """Take what was asked for; of several ways the fastest, timed and remembered.
@@ -135,12 +147,12 @@ class GradientWays:
         ----------
         asked
             What the user asked for, if it is possible.
-        work
-            Parameters times samples of a batch.
+        work, agents
+            Parameters times samples of a batch, and how many agents share that.
         example
             Makes the rows and the batch to time two gradients on, if need be.
         """
-        candidates = asked.candidates(has_images(self.of_row.model), work)
+        candidates = asked.candidates(has_images(self.of_row.model), work, agents)
         reason = asked.reason
         if len(candidates) > 1:
             reason = f"the fastest of {len(candidates)} ways on this machine"

@@ -358,6 +358,9 @@ class LearningProblem(Regularized, Differentiated):
         if self._gradients is None:
             work = len(self.agents) * self.batch_size * self.p
             self._gradients = self.ways.choose(
-                self._possible, work, lambda: (self.x0(), self.sample(0))
+                self._possible,
+                work,
+                len(self.agents),
+                lambda: (self.x0(), self.sample(0)),
             )
         return self._gradients

@@ -127,7 +127,7 @@ def _prepared(  # noqa: PLR0917 - it is `prepared`
             found = _settled(algorithm, problem, world, graph, rows, hooks=hooks)
             state = found.algorithm.init(rows, problem, world)
         del rows, given  # the state must be the only one to hold them: they are large
-        reuse_large_blocks(state.x)
+        reuse_large_blocks(state.x)  # also where a run goes on
         if settings.compile == "auto":
             wanted = pays_off(found.algorithm, problem, settings.steps)
             settings = settings.changed(compile="on" if wanted else "off")
@@ -158,6 +158,7 @@ def _settled(
     hooks: Hooks,
 ) -> Settled:
     """Find what is missing; afterwards the first gradients are taken."""
+    reuse_large_blocks(rows)
     if finds_constants(algorithm) and algorithm.missing:
         _tell(hooks, "finding constants")
     found = settled(algorithm, problem, world, graph, rows)
