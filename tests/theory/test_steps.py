@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -180,3 +181,16 @@ def test_check_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     told = json.loads(capsys.readouterr().out)
     assert told["verdict"] == "stable"
     assert call("--algorithm", "dsgt") == 2
+
+
+def test_a_step_beyond_the_bound_is_told_before_a_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = "run --algorithm prox-ed --set algorithm.alpha=9 --dataset breast-cancer"
+    small = "--agents 3 --steps 1 --compile off --batch 8"
+    with pytest.raises(SystemExit):
+        main([*words.split(), *small.split(), "--out", str(tmp_path / "run")])
+    said = capsys.readouterr()
+    both = " ".join((said.out + said.err).split())
+    assert "long steps: alpha 9, the limit is" in both
+    assert "no such long step is known to be stable. Lower `alpha` to" in both
