@@ -689,7 +689,7 @@ def test_check_answers_with_and_without_data(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--algorithm", "dsgt"], "`proxmesh check` knows HSM-ADMM, got `dsgt`"),
+        (["--algorithm", "dsgt"], "known bound on their step, got `dsgt`"),
         (["--algorithm", "dsgt", "--smoothness", "1"], "`DSGT` has no certificate"),
         (["--curvature", "-1"], "`--curvature` goes with `--smoothness`"),
         (["--smoothness", "-1"], "`smoothness` must not be negative, got -1"),

@@ -39,10 +39,11 @@ def rows(p: int, seed: int = 0) -> Tensor:
 @pytest.mark.parametrize("compressor", EVERY, ids=str)
 @pytest.mark.parametrize("p", [1, 7, 60])
 def test_what_is_declared_is_so(compressor: Any, p: int) -> None:
+    drawn = isinstance(compressor, RandomK) or compressor == Bits(4, stochastic=True)
     for seed in range(5):
-        u = rows(p, seed)
+        u, keys = rows(p, seed), range(400 if drawn else 1)
         lost = torch.stack(
-            [(u - compressor.compress(u, key)).square().sum(1) for key in range(400)]
+            [(u - compressor.compress(u, key)).square().sum(1) for key in keys]
         ).mean(0)
         bound = (1 - compressor.contraction(p)) * u.square().sum(1)
         # Where one entry has nearly all the size, 400 draws of it differ by a tenth.
@@ -86,9 +87,9 @@ def test_values_by_hand() -> None:
 
 def test_rounding_at_random_is_right_on_average() -> None:
     u = rows(12)
-    seen = torch.stack([Bits(3, True).compress(u, key) for key in range(4000)])
+    seen = torch.stack([Bits(3, True).compress(u, key) for key in range(2000)])
     step = u.abs().amax(1, keepdim=True) / 3
-    assert ((seen.mean(0) - u).abs() < 0.03 * step).all()
+    assert ((seen.mean(0) - u).abs() < 0.05 * step).all()
 
 
 class Rounding:

@@ -26,6 +26,11 @@ AGENTS = 4
 SIZES = (30, 9, 60, 21)
 STEPS = 100
 GRAPHS = ("ring", "star", "barabasi-albert")
+OPTIONS: dict[str, dict[str, Any]] = {
+    "hsm-admm-blind": {"c_eta": 2.0},
+    "hsm-admm-direct": {"c_eta": 2.0},  # a long step would amplify rounding
+    "cdprox-sgt": {"compressor": pm.compressors.Identity()},  # which does not round
+}
 
 
 def linear(features: int, outputs: int) -> nn.Module:
@@ -55,7 +60,7 @@ def solved(graph: str, name: str, engine: str = "auto") -> pm.Result:
     )
     return pm.solve(
         local_problem(world.agents),
-        method(name, **({"c_eta": 2.0} if name == "hsm-admm-blind" else {})),
+        method(name, **OPTIONS.get(name, {})),
         pm.graphs.make(graph, AGENTS),
         STEPS,
         eval_every=STEPS,

@@ -350,4 +350,4 @@ def test_constants_that_certify_chose_are_in_the_certificate() -> None:
 
 def test_a_graph_by_its_name_alone_is_refused() -> None:
     with pytest.raises(pm.InputError, match="`graph` is a str"):
-        certify(pm.HSMADMM(1.0, 2.0, 1.0), "ring")  # type: ignore[arg-type]
+        certify(pm.HSMADMM(1.0, 2.0, 1.0), "ring")  # type: ignore[call-overload]

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,8 @@ def test_limits_in_closed_form() -> None:
     assert found.limit == pytest.approx((5 + 3 * lowest) / 12)
     # eta_i > L_f/2 + 1.5 rho d_i is sharp on a bipartite graph.
     assert certify(pm.DPGA(0.4, 1.0), ring, 3.0).limit == pytest.approx(1.5 - 0.4)
-    server = certify(pm.SMADMM(1.0, 1.0), ring, 3.0)
+    one_model: Any = pm.SMADMM(1.0, 1.0)
+    server = certify(one_model, ring, 3.0)
     assert (server.limit, server.limit_smooth) == pytest.approx((2.25, 1.5))
     both = certify(pm.LinearizedADMM(1.0, 1.0), ring, 3.0)
     assert both.limit - both.limit_smooth == pytest.approx(0.75)
@@ -104,11 +106,12 @@ def test_limits_in_closed_form() -> None:
 
 def test_a_change_that_is_recommended_is_enough() -> None:
     graph = pm.graphs.barabasi_albert(12)
-    for algorithm in (
+    methods: list[Any] = [
         pm.DPGA(2.0, 1.0), pm.ProxED(4.0), pm.LinearizedADMM(2.0, 3.2), pm.PGEXTRA(4.0),
         pm.PenaltyADMM(2.0, 1.0, 0.1), pm.PerturbedADMM(0.5, 0.1, 0.1),
         pm.SMADMM(1.0, 1.0),
-    ):  # fmt: skip
+    ]  # fmt: skip
+    for algorithm in methods:
         found: StepCertificate = certify(algorithm, graph, np.linspace(9, 60, 12))
         assert found.verdict == "not certified"  # losses that may curve elsewhere
         assert found.margin < 0
@@ -143,8 +146,11 @@ def test_losses_that_curve_down() -> None:
 
 
 def test_who_has_a_bound() -> None:
-    for kind in (pm.DPGA, pm.ProxED, pm.LinearizedADMM, pm.PGEXTRA, pm.PenaltyADMM,
-                 pm.PerturbedADMM, pm.SMADMM):  # fmt: skip
+    kinds: list[Any] = [
+        pm.DPGA, pm.ProxED, pm.LinearizedADMM, pm.PGEXTRA, pm.PenaltyADMM,
+        pm.PerturbedADMM, pm.SMADMM,
+    ]  # fmt: skip
+    for kind in kinds:
         assert has_step_bound(kind())
     assert not has_step_bound(pm.DSGT())
 
@@ -175,3 +181,16 @@ def test_check_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     told = json.loads(capsys.readouterr().out)
     assert told["verdict"] == "stable"
     assert call("--algorithm", "dsgt") == 2
+
+
+def test_a_step_beyond_the_bound_is_told_before_a_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = "run --algorithm prox-ed --set algorithm.alpha=9 --dataset breast-cancer"
+    small = "--agents 3 --steps 1 --compile off --batch 8"
+    with pytest.raises(SystemExit):
+        main([*words.split(), *small.split(), "--out", str(tmp_path / "run")])
+    said = capsys.readouterr()
+    both = " ".join((said.out + said.err).split())
+    assert "long steps: alpha 9, the limit is" in both
+    assert "no such long step is known to be stable. Lower `alpha` to" in both

@@ -30,10 +30,10 @@ class HSMADMMDirectState:
         stationarity in x, then the constraints. None for a problem without `full_grad`
         and `distance`.
         """
-        if not has_full_gradient(problem) or not has_distance(problem):
+        if not has_full_gradient(problem):
             return None
         pull = self.alpha_sum - problem.full_grad(self.x)
-        in_x = problem.distance(pull, self.x)
+        in_x = problem.distance(pull, self.x) if has_distance(problem) else None
         return None if in_x is None else in_x + (self.x * self.lx).sum(1)
 
 

@@ -200,6 +200,8 @@ def _announce(
     print_verdict(verdict, verbose)
     if verdict.verdict == "unstable":
         warn(f"this run is likely to diverge. {verdict.remedy}")
+    elif verdict.line.startswith("long steps"):
+        warn(f"no such long step is known to be stable. {verdict.remedy}")
 
 
 def _way(problem: "Problem") -> str:
