@@ -37,7 +37,7 @@ MISTAKES: list[tuple[Callable[[], Any], str]] = [
     (lambda: built(shards=(X.numpy(), Y.numpy())), r"`data.split\(n\)`"),
     (lambda: built(shards=X), r"got an array"),
     (lambda: built(shards=pm.datasets.breast_cancer()), r"Dataset. Use `data.split"),
-    (lambda: built(nn.Linear(3, 2, device="meta")), "`weight` of `model` is on the de"),
+    (lambda: built(nn.Linear(3, 2, device="meta")), "`weight` is on the device `meta`"),
     (lambda: solved("hsm-admm"), r"Build it: `pm.HSMADMM\(\)`"),
     (lambda: solved("deepstorm-v1"), r"`pm.DEEPSTORM\(version=1\)`"),
     (lambda: solved("adam"), "`str` is no algorithm"),

@@ -115,7 +115,7 @@ OTHERS = (
     "prox-dasa",
     "prox-dasa-gt",
 )
-SERVER = tuple(name for name, method in ALGORITHMS.items() if method.server)
+SERVER = ("prox-sgd", "prox-storm")
 
 A9A = {
     "data.name": "a9a",

@@ -13,13 +13,11 @@ __all__ = ["require_given"]
 WHO = "LearningProblem"
 
 
-def require_given(model: nn.Module, loss: Any, shards: Any) -> None:
-    """Refuse a model without numbers, a loss that is a name, data that is not dealt.
+def require_given(loss: Any, shards: Any) -> None:
+    """Refuse a loss that is a name, and data that is not dealt out.
 
     Parameters
     ----------
-    model
-        Any module.
     loss
         What is called as ``loss(outputs, targets)``.
     shards
@@ -27,16 +25,10 @@ def require_given(model: nn.Module, loss: Any, shards: Any) -> None:
 
     Examples
     --------
-    >>> require_given(nn.Linear(3, 2), "cross_entropy", [])
+    >>> require_given("cross_entropy", [])
     Traceback (most recent call last):
     proxmesh.errors.InputError: LearningProblem: `loss` must be a function ...
     """
-    for name, parameter in model.named_parameters():
-        if parameter.is_meta:
-            raise InputError(
-                f"{WHO}: `{name}` of `model` is on the device `meta`, which holds no "
-                "numbers. Build the model on `cpu` or `cuda`."
-            )
     _require_loss(loss)
     _require_shards(shards)
 

@@ -106,7 +106,7 @@ class LearningProblem(Regularized, Differentiated):
             raise unknown("value", precision, PRECISIONS, "`precision`")
         self._autocast = PRECISIONS[precision]
         refuse_stateful(model)
-        require_given(model, loss, shards)
+        require_given(loss, shards)
         self.layout = Layout.of(model)
         self.p = self.layout.p
         self.batch_size = batch_size

@@ -67,7 +67,7 @@ def group_norm(model: nn.Module, groups: int = 32) -> nn.Module:
     --------
     >>> model = nn.Sequential(nn.Conv2d(1, 16, 3), nn.BatchNorm2d(16))
     >>> group_norm(model)[1]
-    GroupNorm(4, 16, eps=1e-05, affine=True)
+    GroupNorm(4, 16, eps=1e-05, affine=True...)
     """
     require_whole("group_norm", 1, groups=groups)
 

@@ -184,7 +184,7 @@ def build(config: Config) -> Built:
             seed=config.seed,
             vectorize=config.run.vectorize,
             paired=config.run.paired,
-            precision=config.model.precision,
+            precision=config.model.precision or "full",
         )
         threads = config.run.threads or _threads(problem, len(world.agents))
         torch.set_num_threads(threads)  # before anything is timed

@@ -125,7 +125,7 @@ class ModelSection(Named):
 
     name: str | None = None
     init: Literal["same", "different"] = "same"
-    precision: Literal["full", "bfloat16"] = "full"  # of minibatch gradients
+    precision: Literal["full", "bfloat16"] | None = None  # of minibatch gradients
 
 
 class RegularizerSection(Named):
