@@ -15,7 +15,7 @@ test: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/codespell
-	$(BIN)/pytest -m 'not ranks and not documented' --numprocesses 2
+	$(BIN)/pytest -m 'not ranks and not documented and not long' --numprocesses 2
 	$(MAKE) --no-print-directory --jobs 3 test-ranks test-types test-docs
 
 test-ranks: $(READY)  # they wait for one another most of the time: room for the others
@@ -28,7 +28,7 @@ test-docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 test-documented: $(READY)  # apart from `make test`: longer, and seldom broken
-	$(BIN)/pytest -m documented --numprocesses 2 --dist loadgroup
+	$(BIN)/pytest -m 'documented or long' --numprocesses 2 --dist loadgroup
 
 soak: $(READY)  # an hour: kills, long runs, ten thousand hostile files per reader
 	$(BIN)/pytest -m soak --numprocesses 2

@@ -319,6 +319,7 @@ def test_own_files_are_found_again_from_another_folder(
     assert call("run", "--config", "../a/config.toml", "--out", "b", "--quiet") == 0
 
 
+@pytest.mark.long
 def test_a_reader_that_leaves_does_not_stop_the_run(tmp_path: Path) -> None:
     command = (
         f"{sys.executable} -m proxmesh run {' '.join(SMALL)} --out piped | head -1"

@@ -101,6 +101,7 @@ result = pm.solve(problem, pm.DSGT(), pm.graphs.ring(4), steps=20)
 """
 
 
+@pytest.mark.long
 def test_a_notebook_gets_one_bar_of_html() -> None:
     notebook = nbformat.v4.new_notebook()
     notebook.cells = [nbformat.v4.new_code_cell(CELLS)]

@@ -9,6 +9,7 @@ from ranks import Ranks, proxmesh
 from proxmesh import doctor
 
 
+@pytest.mark.long
 def test_it_looks_at_everything_on_this_machine() -> None:
     findings = {finding.name: finding for finding in doctor.examine()}
     expected = {"versions", "compiler", "mpi", "gloo", "nccl", "host name", "port"}

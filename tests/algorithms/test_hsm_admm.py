@@ -189,6 +189,7 @@ def test_multipliers_cancel_over_the_network(kind: str) -> None:
         assert state.alpha_sum.sum(0).abs().max() < EXACT
 
 
+@pytest.mark.long
 def test_float32_keeps_the_multipliers_in_balance() -> None:
     # A plain float32 product L @ x drifts here to several times l1 (ALGORITHMS.md, 8).
     l1, graph = 1e-4, pm.graphs.complete(8)
@@ -204,6 +205,7 @@ def test_float32_keeps_the_multipliers_in_balance() -> None:
     assert state.alpha_sum.double().sum(0).abs().max() / 8 < 0.05 * l1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["path", "barabasi-albert"])
 def test_reaches_the_centralized_lasso(kind: str) -> None:
     graph = small_graph(kind)

@@ -360,6 +360,7 @@ LASSO: dict[str, tuple[Any, float]] = {
 LASSO |= {name: (row.lasso, row.near) for name, row in RELATIVES.items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_reaches_the_centralized_lasso_as_near_as_it_can(name: str) -> None:
     algorithm, near = LASSO[name]

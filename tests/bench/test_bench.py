@@ -139,6 +139,7 @@ def test_bad_input_is_one_line(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_bench_prints_a_table_and_writes_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

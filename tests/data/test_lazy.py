@@ -426,6 +426,7 @@ def test_a_data_set_is_read_by_one_thread_at_a_time() -> None:
         assert r.most_busy == 1
 
 
+@pytest.mark.long
 def test_threads_end_with_the_run() -> None:
     before = threading.active_count()
     for _ in range(10):
@@ -745,6 +746,7 @@ print(len(run(shards).history))
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="limits are Linux's")
 def test_memory_stays_far_below_the_size_of_the_data(tmp_path: Path) -> None:
     samples = 6800  # of 48 kB: 319 MB in all

@@ -130,6 +130,7 @@ def test_hubs_show_iterations_to_targets_and_divergence(tmp_path: Path) -> None:
     assert "not reached" in own  # 10 K^(-2/3) at K = 1000 is 0.1
 
 
+@pytest.mark.long
 def test_bad_ends_are_shown_and_count_as_never_there(tmp_path: Path) -> None:
     runs = runs_of("fig-communication")["ring-a9a"]
     ended = {"outcome": "diverged", "message": "at iteration 5, first at agent 1."}
@@ -150,6 +151,7 @@ def test_bad_ends_are_shown_and_count_as_never_there(tmp_path: Path) -> None:
     assert spent(mine[:2], "stationarity", 1e-3, "iteration") == (float("inf"), 1)
 
 
+@pytest.mark.long
 def test_a_figure_of_bad_ends_only_is_still_made(tmp_path: Path) -> None:
     ended = {"outcome": "diverged", "message": "at iteration 5, first at agent 1."}
     for name in FIGURES:
@@ -209,6 +211,7 @@ def test_unknown_scale() -> None:
         COMPARISONS["rate"].size("tiny")
 
 
+@pytest.mark.long
 def test_paper_on_the_command_line(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -155,6 +155,7 @@ def test_derived_seeds_are_apart_and_stable() -> None:
     assert derived_seed(0, "sampling") == GOLDEN_SEED
 
 
+@pytest.mark.long
 def test_no_batch_is_drawn_twice() -> None:
     draw = sampler((0,), [4070])
     batches = {tuple(sorted(draw.indices(k, 64)[0].tolist())) for k in range(20_000)}

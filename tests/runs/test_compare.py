@@ -56,6 +56,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_runs_are_made_once_and_half_written_ones_again(tmp_path: Path) -> None:
     base = task()
     labels = ["hsm-admm", "d-psgd"]

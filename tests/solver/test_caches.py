@@ -23,6 +23,7 @@ print(run.outcome)
 """
 
 
+@pytest.mark.long
 def test_a_run_needs_no_cache(tmp_path: Path) -> None:
     names = ("HOME", "XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR", "MPLCONFIGDIR")
     ended = subprocess.run(

@@ -81,6 +81,7 @@ def test_every_method_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
     assert RunFolder(tmp_path / "run").summary()["outcome"] == "finished"
 
 
+@pytest.mark.long
 def test_found_constants_compiling_and_the_clock_are_kept(tmp_path: Path) -> None:
     cut_off(tmp_path / "run", pm.HSMADMM(), compile=True, monitor="theory")
     before = RunFolder(tmp_path / "run").history()["seconds"]

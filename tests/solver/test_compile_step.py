@@ -54,7 +54,13 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+QUICK = {"hsm-admm", "hsm-admm-direct", "deepstorm-v2", "prox-gt-sr-o", "prox-ed"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n if n in QUICK else pytest.param(n, marks=pytest.mark.long) for n in ALGORITHMS],
+)
 def test_every_method_compiles_once_and_agrees_with_the_plain_step(
     name: str, compilations: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +116,7 @@ def test_a_run_compiles_and_says_how_long_it_took(compilations: list[Any]) -> No
     torch.testing.assert_close(first.state.x, off.state.x, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.long
 def test_a_compiled_run_repeats_and_resumes_bit_for_bit() -> None:
     graph, problem = pm.graphs.ring(AGENTS), problem_of()
     whole, again = (pm.solve(problem, ROUND, graph, 60, compile=True) for _ in range(2))
@@ -142,6 +149,7 @@ def test_what_follows_from_k_does_not_depend_on_where_a_run_began(
     assert all(torch.equal(whole, torch.stack(values(k))) for k in (3, 14, 41))
 
 
+@pytest.mark.long
 def test_images_compile_packed_and_in_channels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "LARGE", 1)
     torch.manual_seed(0)
