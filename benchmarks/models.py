@@ -83,7 +83,8 @@ class Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """The sum of both ways."""
         inner = self.norm(self.first(x)).relu()
-        return (self.norm_after(self.second(inner)) + self.around(x)).relu()
+        both: Tensor = self.norm_after(self.second(inner)) + self.around(x)
+        return both.relu()
 
 
 def resnet(width: int) -> nn.Module:

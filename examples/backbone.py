@@ -25,6 +25,7 @@ def files() -> None:
     """Write one private file per site, and one that everybody has."""
     DATA.mkdir(exist_ok=True)
     digits = pm.datasets.digits()
+    assert digits.test is not None
     parts = {f"site-{i}": part for i, part in enumerate(digits.split(4))}
     for name, (x, y) in {**parts, "public": digits.test}.items():
         np.savez(DATA / name, x=x.reshape(-1, 1, 8, 8), y=y)
@@ -42,9 +43,9 @@ def problem() -> pm.LearningProblem:
     layers = [nn.Conv2d(1, 32, 3), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2)]
     backbone = nn.Sequential(*layers, nn.Flatten())  # in place of one from a hub,
     backbone(read("public")[0])  # which brings running statistics
-    backbone = pm.nn.frozen_statistics(backbone).requires_grad_(False)
+    frozen = pm.nn.frozen_statistics(backbone).requires_grad_(False)
     return pm.LearningProblem(
-        model=nn.Sequential(backbone, nn.Linear(288, 10)),
+        model=nn.Sequential(frozen, nn.Linear(288, 10)),
         loss=nn.functional.cross_entropy,
         shards=lambda site: read(f"site-{site}"),  # a process opens its own sites' only
         test=read("public"),
@@ -54,14 +55,20 @@ def problem() -> pm.LearningProblem:
 
 
 def train() -> None:
-    """Start the run, or go on with it."""
-    watch = [pm.loggers.TensorBoard(RUN / "log"), pm.EarlyStopping("test_loss", 5)]
+    """Start the run; or go on with it, if it was killed or stopped."""
+    log, stop = pm.loggers.TensorBoard(RUN / "log"), pm.EarlyStopping("test_loss", 5)
     if (RUN / "checkpoint").exists():
-        result = pm.resume(RUN, problem(), callbacks=watch)
+        result = pm.resume(RUN, problem(), callbacks=[log, stop])
     else:
-        how = {"out": RUN, "checkpoint_every": 100, "callbacks": watch}
-        ring = pm.graphs.ring(4)
-        result = pm.solve(problem(), pm.HSMADMM(), ring, epochs=50, **how)
+        result = pm.solve(
+            problem(),
+            pm.HSMADMM(),
+            pm.graphs.ring(4),
+            epochs=50,
+            out=RUN,
+            checkpoint_every=100,
+            callbacks=[log, stop],
+        )
     print(f"{result.outcome}: test accuracy {result.final['test_accuracy']:.3f}")
 
 
@@ -69,6 +76,7 @@ def serve() -> None:
     """Export the trained model to one file, load that, and predict."""
     images, labels = read("public")
     model = pm.load(RUN, problem()).model
+    assert model is not None
     torch.export.save(torch.export.export(model, (images[:1],)), RUN / "model.pt2")
     served = torch.export.load(RUN / "model.pt2").module()
     print(f"the image of a {labels[0]} is read as {served(images[:1]).argmax()}")

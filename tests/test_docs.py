@@ -42,7 +42,7 @@ IN_PARTS = {"backbone.py"}  # trained, stopped and served in tests/network/test_
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda f: f.name)
 def test_examples_run_and_are_short(file: Path) -> None:
-    assert len(file.read_text().splitlines()) < 80
+    assert sum(bool(line) for line in file.read_text().splitlines()) < 80
     if file.name in IN_PARTS:
         return
     result = runpy.run_path(str(file))["main"]()

@@ -26,7 +26,7 @@ def test_train_on_four_ranks_be_killed_go_on_and_serve(
     runpy.run_path(str(PROGRAM))
     for site in (1, 2, 3):
         assert (tmp_path / "sites" / f"site-{site}.npz").exists()
-    command = [PYTHON, PROGRAM, "train"]
+    command = [str(PYTHON), str(PROGRAM), "train"]
     ranks = Ranks("torch", 4, command, tmp_path)
     deadline = time.monotonic() + 90
     while not checkpoints_in(tmp_path / "runs/backbone/checkpoint"):

@@ -1,5 +1,6 @@
 """Curvature from Hessian-vector products, against Hessians written out."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -199,7 +200,7 @@ class Recurrent(nn.Module):
         return self.out(self.layer(x)[0][:, -1])
 
 
-SEQUENTIAL = {
+SEQUENTIAL: dict[str, Callable[[], nn.Module]] = {
     "encoder": Encoding,
     "attention": Attending,
     "lstm": lambda: Recurrent(nn.LSTM),

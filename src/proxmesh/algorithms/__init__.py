@@ -1,6 +1,6 @@
 """The methods, one file each; a step reads like its equations."""
 
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 from torch.serialization import add_safe_globals
 
@@ -25,8 +25,8 @@ from proxmesh.algorithms.sm_admm import SMADMM
 from proxmesh.algorithms.sppdm import SPPDM
 
 _STATES = {get_type_hints(method.kind.init)["return"] for method in ALGORITHMS.values()}
-_STATES = {HSMADMMState, HSMADMMDirectState} | _STATES - {Any}  # it has two
-add_safe_globals([*_STATES])  # records of tensors: `torch.load(weights_only=True)`
+# Records of tensors, which `torch.load(weights_only=True)` may build.
+add_safe_globals([*_STATES, HSMADMMDirectState])
 
 __all__ = [
     "ALGORITHMS",

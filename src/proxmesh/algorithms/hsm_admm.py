@@ -1,7 +1,7 @@
 """HSM-ADMM: heterogeneous stochastic momentum ADMM (arXiv:2603.07682)."""
 
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import Any, cast, final
 
 import torch
 from torch import Tensor
@@ -212,11 +212,13 @@ class HSMADMM:
         """The class of its states: with y_i and beta_i, or without."""
         return HSMADMMState if self.split else HSMADMMDirectState
 
-    def init(self, x0: Tensor, problem: Problem, network: Network) -> Any:
+    # Type checkers are told of the usual form's state; `state_kind` knows both.
+    def init(self, x0: Tensor, problem: Problem, network: Network) -> HSMADMMState:
         """Start at x0 with zero multipliers and a first minibatch gradient."""
         require_fit(x0, network)
         if not self.split:
-            return direct_start(x0, problem, network, self.first_batch)
+            start: Any = direct_start(x0, problem, network, self.first_batch)
+            return cast(HSMADMMState, start)
         sent = network.exchange(x0)
         return HSMADMMState(
             k=torch.tensor(0),
@@ -228,12 +230,16 @@ class HSMADMM:
             beta=torch.zeros_like(x0),
         )
 
-    def step(self, state: Any, problem: Problem, network: Network) -> Any:
+    def step(
+        self, state: HSMADMMState, problem: Problem, network: Network
+    ) -> HSMADMMState:
         """Make the next iterate; a bare name is new, ``s.`` is old."""
         s, k = state, state.k + 1
         rho, eta, a = self.rho(k), self.inverse_step(k, network), self.a(k + 1)
         if not self.split:
-            return direct_step(s, problem, network, rho=rho, eta=eta, a=a)
+            direct: Any = s
+            direct = direct_step(direct, problem, network, rho=rho, eta=eta, a=a)
+            return cast(HSMADMMState, direct)
 
         y = problem.prox(s.x - s.beta / rho, 1 / rho)
         x = s.x - (s.v - s.alpha_sum - s.beta + rho * (s.lx + s.x - y)) / eta

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec
+from typing import ParamSpec, TypeVar
 
 from proxmesh.runs import resuming
 from proxmesh.solver import solving
@@ -12,6 +12,7 @@ from proxmesh.solver.run import Run
 __all__ = ["prepare", "resume", "solve"]
 
 P = ParamSpec("P")
+S = TypeVar("S")  # the state of the method
 
 
 def draw(result: Result) -> None:
@@ -26,9 +27,9 @@ def draw(result: Result) -> None:
     draw_what_is_there(result.folder, title)
 
 
-def _drawn(function: Callable[P, Result]) -> Callable[P, Result]:
+def _drawn(function: Callable[P, Result[S]]) -> Callable[P, Result[S]]:
     @wraps(function)
-    def with_pictures(*args: P.args, **kwargs: P.kwargs) -> Result:
+    def with_pictures(*args: P.args, **kwargs: P.kwargs) -> Result[S]:
         result = function(*args, **kwargs)
         draw(result)
         return result
@@ -36,9 +37,9 @@ def _drawn(function: Callable[P, Result]) -> Callable[P, Result]:
     return with_pictures
 
 
-def _drawn_later(function: Callable[P, Run]) -> Callable[P, Run]:
+def _drawn_later(function: Callable[P, Run[S]]) -> Callable[P, Run[S]]:
     @wraps(function)
-    def with_pictures(*args: P.args, **kwargs: P.kwargs) -> Run:
+    def with_pictures(*args: P.args, **kwargs: P.kwargs) -> Run[S]:
         run = function(*args, **kwargs)
         run.afterwards = draw
         return run

@@ -64,7 +64,9 @@ def extremes_in_few_rows(
         u = _unit(product(u))
     other: Any = make_other()(u)
     q, previous = u, torch.zeros_like(u)
-    diagonal, beside, used = [], [], [q.abs().amax(1) > 0]
+    diagonal: list[Tensor] = []
+    beside: list[Tensor] = []
+    used = [q.abs().amax(1) > 0]
     square = spread = torch.zeros(len(u), dtype=DOUBLE)
     for j in range(products):
         image = product(q)

@@ -178,8 +178,8 @@ def _of_large_rows(
 
     def look() -> list[tuple[Tensor, ...]]:
         return [
-            extremes_in_few_rows(*made, start[rows], steps)
-            for rows, made in products_at.agent_by_agent(*batches)
+            extremes_in_few_rows(one, other, start[rows], steps)
+            for rows, (one, other) in products_at.agent_by_agent(*batches)
         ]
 
     try:
