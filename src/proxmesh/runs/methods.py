@@ -73,7 +73,7 @@ def by_label(names: Sequence[str]) -> dict[str, str]:
 
     Examples
     --------
-    >>> list(by_label(["dsgt", "/home/me/mine.py:HeavyBall"]))
+    >>> list(by_label(["dsgt", "/srv/mine.py:HeavyBall"]))
     ['dsgt', 'HeavyBall']
     """
     found: dict[str, str] = {}

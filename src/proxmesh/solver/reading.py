@@ -83,7 +83,7 @@ def method_called(name: str) -> str:
 
     Examples
     --------
-    >>> method_called("/home/me/mine.py:HeavyBall"), method_called("dsgt")
+    >>> method_called("/srv/mine.py:HeavyBall"), method_called("dsgt")
     ('HeavyBall', 'dsgt')
     """
     file, sign, kind = name.rpartition(":")
