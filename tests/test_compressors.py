@@ -19,6 +19,7 @@ from proxmesh.compressors import (
     TopK,
     require_contractive,
 )
+from proxmesh.errors import InputError
 from proxmesh.runs.build import build_algorithm
 from proxmesh.runs.config import load_config
 from proxmesh.solver.method_as_text import as_written, from_written
@@ -179,3 +180,9 @@ def test_bytes_are_those_of_compressed_messages() -> None:
         for compressor in (Identity(), Bits(4))
     ]  # fmt: skip
     assert sent == [5 * 2 * 4 * 64 * 8, 5 * 2 * 4 * (64 * 4 + 64) // 8]
+
+
+def test_an_unknown_kind_in_a_config_names_those_there_are() -> None:
+    tree = {"algorithm.name": "cdprox-sgt", "algorithm.compressor": {"kind": "top-kk"}}
+    with pytest.raises(InputError, match="unknown kind `top-kk` .* mean `top-k`"):
+        build_algorithm(load_config(None, tree, []))

@@ -75,6 +75,14 @@ def _with_types(
         checked = model.model_validate(dict(options))
     except ValidationError as error:
         first = error.errors()[0]
+        kinds = [
+            str(one["ctx"]["expected"]).strip("'")  # one of several classes by its kind
+            for one in error.errors()
+            if one["type"] == "literal_error" and one["loc"][-1] == "kind"
+        ]
+        if len(kinds) > 1:
+            of = f"`{first['loc'][0]}` of {who}"
+            raise unknown("kind", str(first["input"]), kinds, of=of) from error
         wrong = first["msg"].replace("Input should be", "must be", 1)
         got = shortened(first["input"], write=repr)
         raise InputError(f"{who}: `{first['loc'][0]}` {wrong}, got {got}.") from error

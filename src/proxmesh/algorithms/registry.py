@@ -148,7 +148,7 @@ ALGORITHMS: Mapping[str, Method] = {  # one hue per family, gray for a server
     "dlm": Method(DPGA, {"prox": False}, color="#9ecae1", space=DPGA_SPACE),
     "dpga": Method(DPGA, color="#08519c", space=DPGA_SPACE),
     "sdpga": Method(DPGA, {"growth": 1.0}, color="#4292c6", space=DPGA_SPACE),
-    "prox-ed": Method(ProxED, color="#006d2c", space=POWER_SPACE),
+    "prox-ed": Method(ProxED, color="#b5179e", space=POWER_SPACE),
     "linearized-admm": Method(
         LinearizedADMM,
         color="#fb9a99",
