@@ -184,5 +184,5 @@ def test_bytes_are_those_of_compressed_messages() -> None:
 
 def test_an_unknown_kind_in_a_config_names_those_there_are() -> None:
     tree = {"algorithm.name": "cdprox-sgt", "algorithm.compressor": {"kind": "top-kk"}}
-    with pytest.raises(InputError, match="unknown kind `top-kk` .* mean `top-k`"):
+    with pytest.raises(InputError, match=r"unknown kind `top-kk` .* mean `top-k`"):
         build_algorithm(load_config(None, tree, []))

@@ -739,7 +739,7 @@ few = [(a[:40], b[:40]) for a, b in shards]
 run([pm.DatasetShard(shard, lazy=True) for shard in few])  # what all runs need
 status = Path("/proc/self/status").read_text()
 data = next(int(s.split()[1]) for s in status.splitlines() if s.startswith("VmData"))
-allowed = data * 1024 + {112 * MB}
+allowed = data * 1024 + {160 * MB}
 resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
 shards = [pm.DatasetShard(shard, lazy=True) for shard in shards]
 print(len(run(shards).history))
