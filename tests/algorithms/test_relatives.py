@@ -12,7 +12,7 @@ from torch import Tensor
 from zoo import GoldenQuadratics, GoldenWithOptions, Quadratics
 
 import proxmesh as pm
-from proxmesh.compressors import Identity
+from proxmesh.compressors import Identity, Pow2
 
 EXACT = 1e-12
 PRINTED = 5e-11
@@ -260,3 +260,47 @@ def test_dlm_refuses_a_constraint() -> None:
     world = pm.connect(pm.graphs.path(3))
     with pytest.raises(pm.InputError, match="subgradient"):
         pm.DPGA(prox=False).init(problem.x0(), problem, world)
+
+
+# -- messages that carry the compressed difference to what neighbors know -------------
+
+
+class OnlyDifferences:
+    """A network on which an exchange sends pow2 of what is new, and no more."""
+
+    def __init__(self, graph: pm.Graph) -> None:
+        self.world: Any = pm.connect(graph)
+        self.known: Any = 0.0  # to the neighbors
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.world, name)
+
+    def exchange(self, x: Tensor) -> Any:
+        self.known = self.known + Pow2().compress(x - self.known, key=0)
+        return self.world.exchange(self.known)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "third"),
+    [
+        (
+            pm.DPGA(rho=1.0, smoothness=2.0),
+            [0.501953125, 0.0625, 1.1708984375, 1.248046875],
+        ),
+        (
+            pm.HSMADMM(c_rho=1.0, c_eta=2.0, c_a=1.0),
+            [0.5348694858, 0.3341780197, 1.0689506015, 0.9304080296],
+        ),
+    ],
+    ids=["dpga", "hsm-admm"],
+)
+def test_golden_values_with_compressed_differences(
+    algorithm: Any, third: list[float]
+) -> None:
+    problem, network = GoldenWithOptions(), OnlyDifferences(STAR)
+    state = algorithm.init(problem.x0, problem, network)
+    for k in range(1, 3001):
+        state = algorithm.step(state, problem, network)
+        if k == 3:
+            assert state.x[:, 0].tolist() == pytest.approx(third, abs=PRINTED)
+    assert (state.x - 0.8).abs().max() < 1e-6

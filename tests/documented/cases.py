@@ -26,7 +26,7 @@ NOT_RUN: Mapping[str, str] = {  # by how a command begins
     "PROXMESH_FULL_PARITY=1 pytest": "hours; `make test` takes a part of it",
     "torchrun --nnodes 2": "needs a second machine",
     "python tests/unchanged.py": "takes minutes, on two versions of the code",
-    "python examples/backbone.py": "tests/network/test_tutorial.py takes its parts in turn",
+    "python examples/backbone.py": "tests/network/test_tutorial.py does",
     "torchrun --standalone --nproc-per-node 4 examples/backbone.py": "the same",
     "mpiexec -n 4 --map-by :OVERSUBSCRIBE python examples/backbone.py": "the same",
     "sbatch": "needs Slurm; tests/test_deploy.py holds the file to our options",
