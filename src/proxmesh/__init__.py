@@ -49,8 +49,11 @@ if TYPE_CHECKING:
     from proxmesh.errors import InputError as InputError
     from proxmesh.errors import LostRankError as LostRankError
     from proxmesh.errors import Notice as Notice
+    from proxmesh.estimators import DecentralizedClassifier as DecentralizedClassifier
+    from proxmesh.estimators import DecentralizedRegressor as DecentralizedRegressor
     from proxmesh.front.comparing import Comparison as Comparison
     from proxmesh.front.comparing import compare as compare
+    from proxmesh.front.plotting import plot as plot
     from proxmesh.front.solving import prepare as prepare
     from proxmesh.front.solving import resume as resume
     from proxmesh.front.solving import solve as solve
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
     from proxmesh.front.tuning import tune as tune
     from proxmesh.graphs import Graph as Graph
     from proxmesh.network import connect as connect
+    from proxmesh.network import links as links
     from proxmesh.problems import L1 as L1
     from proxmesh.problems import Box as Box
     from proxmesh.problems import ElasticNet as ElasticNet
@@ -71,6 +75,7 @@ if TYPE_CHECKING:
     from proxmesh.problems import SquaredL2 as SquaredL2
     from proxmesh.problems import models as models
     from proxmesh.problems import nn as nn
+    from proxmesh.report import report as report
     from proxmesh.runs.loading import load as load
     from proxmesh.solver.outcome import Outcome as Outcome
     from proxmesh.solver.result import Result as Result

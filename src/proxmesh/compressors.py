@@ -21,6 +21,7 @@ from torch import Tensor
 
 from proxmesh.checks import require_positive, require_whole
 from proxmesh.errors import InputError
+from proxmesh.hashing import uniform
 from proxmesh.types import Compressor
 
 __all__ = [
@@ -34,8 +35,6 @@ __all__ = [
     "require_contractive",
 ]
 
-MASK = 0xFFFFFFFF  # the hash works on 32 bits inside int64
-STRIDE = 0x9E3779B9
 PROBES = (1e-3, 1.0, 1e3)  # sizes of the vectors that a compressor is tried on
 LONGEST = 1000  # entries of these vectors
 NOTHING = 1e-6  # of the squared size of such a vector
@@ -334,24 +333,6 @@ def require_contractive(who: str, compressor: Compressor, p: int) -> None:
                 f"about {size:g}, {compressor} lets nothing through. It must scale "
                 "with the vector."
             )
-
-
-def uniform(key: Any, p: int, seed: int, like: Tensor) -> Tensor:
-    """Numbers in [0, 1) as a hash of key, seed and place, ``[..., p]`` in float64."""
-    places = torch.arange(p, device=like.device, dtype=torch.int64)
-    keys = torch.as_tensor(key, device=like.device, dtype=torch.int64)
-    h = _scrambled((keys * STRIDE + seed) & MASK)
-    h = _scrambled((h + places * 0x85EBCA6B) & MASK)
-    return h.to(torch.float64) / (MASK + 1)
-
-
-def _scrambled(h: Tensor) -> Tensor:
-    """The same as of the sampler: its multipliers cannot overflow int64."""
-    h = h ^ (h >> 16)
-    h = (h * 0x21F0AAAD) & MASK
-    h = h ^ (h >> 15)
-    h = (h * 0x735A2D97) & MASK
-    return h ^ (h >> 15)
 
 
 def _count(share: float, p: int) -> int:

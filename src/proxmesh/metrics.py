@@ -28,11 +28,13 @@ from proxmesh.types import (
 __all__ = [
     "COLUMNS",
     "HIGHER_IS_BETTER",
+    "NONZERO",
     "Metric",
     "density",
     "evaluated",
     "measure",
     "measure_alone",
+    "measure_closely",
 ]
 
 COLUMNS: Mapping[str, str] = {
@@ -76,9 +78,26 @@ def measure(
     set is the root's, so only its row has those columns. A user's own column is the
     mean of what the agents' processes return.
     """
+    return measure_closely(state, problem, world, own, kkt)[0]
+
+
+def measure_closely(
+    state: State,
+    problem: Problem,
+    world: World,
+    own: Mapping[str, Metric] | None = None,
+    kkt: bool = True,
+) -> tuple[dict[str, float], dict[str, Tensor]]:
+    """A row as `measure` makes it, and what it is the mean and the sum of.
+
+    That is each local agent's `train_loss` and `consensus`, ``[n_local]``; nothing
+    where the problem tells no losses.
+    """
     x = state.x
     x_mean = world.reduce(x, "mean")
-    consensus = world.reduce((x - x_mean).square().sum(1), "sum").item()
+    apart = (x - x_mean).square().sum(1)
+    consensus = world.reduce(apart, "sum").item()
+    each: dict[str, Tensor] = {}
     row = {"consensus": consensus, "density": density(x_mean[None]).item()}
 
     found = evaluated(problem, x_mean.expand_as(x))
@@ -89,6 +108,8 @@ def measure(
         row["stationarity"] = row["norm"] + consensus
     if found.loss is not None:
         row["train_loss"] = world.reduce(found.loss, "mean").item()
+        if found.loss.shape == apart.shape:
+            each = {"train_loss": found.loss, "consensus": apart}
         if has_penalty(problem):
             penalty = problem.penalty(x_mean[None])[0].item()
             # A constraint is infinite at an average that is only nearly feasible.
@@ -106,7 +127,7 @@ def measure(
     for name, metric in (own or {}).items():
         value = torch.full((len(x),), float(metric(state, problem)), dtype=DOUBLE)
         row[name] = world.reduce(value, "mean").item()
-    return row
+    return row, each
 
 
 def measure_alone(

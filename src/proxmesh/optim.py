@@ -18,7 +18,7 @@ from proxmesh.problems import NoRegularizer
 from proxmesh.problems.layout import Layout
 from proxmesh.problems.regularizers import bind_to_layout
 from proxmesh.solver.state import rebuilt, tensors_of
-from proxmesh.theory import settled
+from proxmesh.theory import Looks, settled
 from proxmesh.types import World
 
 __all__ = ["HSMADMM"]
@@ -36,6 +36,7 @@ class Constants(TypedDict, total=False):
     k0: int
     heterogeneous: bool
     assumed_degree: int
+    follow: bool
 
 
 @final
@@ -76,9 +77,9 @@ class HSMADMM(torch.optim.Optimizer):
         all processes; from some lr on the steps are too long for the losses.
     constants
         Of `proxmesh.HSMADMM`: ``c_rho``, ``c_eta``, ``c_a``, ``smoothness``, ``k0``,
-        ``heterogeneous``, ``assumed_degree``. Those left out are found in the first
-        `step`, which then calls the closure some 30 times on its minibatch; they are
-        in the state dict.
+        ``heterogeneous``, ``assumed_degree``, ``follow``. Those left out are found in
+        the first `step`, which then calls the closure some 30 times on its minibatch,
+        and again after steps 8, 16, 32, ...; they are in the state dict.
     """
 
     def __init__(
@@ -98,8 +99,10 @@ class HSMADMM(torch.optim.Optimizer):
                 raise unknown("option", name, known, of="optim.HSMADMM")
         require_positive("optim.HSMADMM", lr=lr)
         algorithm = algorithms.HSMADMM(**constants)
-        self._names = list(dict.fromkeys([*constants, *algorithm.missing]))
+        options = [*constants, *algorithm.missing, "follow"]
+        self._names = list(dict.fromkeys(options))
         chosen = {name: getattr(algorithm, name) for name in self._names}
+        chosen["follow"] = algorithm.follows
         super().__init__(params, {"lr": lr, **chosen})
         if len(self.param_groups) != 1:
             raise InputError(
@@ -129,6 +132,7 @@ class HSMADMM(torch.optim.Optimizer):
         super().__setstate__(state)
         for group in self.param_groups:  # saved before it had one
             group.setdefault("lr", 1.0)
+            group.setdefault("follow", False)
 
     def _joined(self, graph: Any, engine: str, timeout: float) -> World:
         first = self._params[0]
@@ -173,8 +177,8 @@ class HSMADMM(torch.optim.Optimizer):
         if held:
             rows = {name: value for name, value in held.items() if name != "step"}
             before = rebuilt(algorithm.state_kind, {"k": held["step"], **rows})
-            scaled = _with_longer_steps(algorithm, group["lr"])
-            state = scaled.step(before, problem, self._world)
+            before = self._looked(algorithm, problem, before)
+            state = _longer_step(algorithm, before, problem, self._world, group["lr"])
         else:
             algorithm = self._settled(algorithm, problem)
             state = algorithm.init(self._row()[None], problem, self._world)
@@ -191,11 +195,23 @@ class HSMADMM(torch.optim.Optimizer):
         before, row = _random_state(self._params[0].device), self._row()[None]
         found = settled(algorithm, problem, self._world, self._graph, row)
         _set_random_state(before, self._params[0].device)
-        for name in found.automatic:
-            self.param_groups[0][name] = float(getattr(found.algorithm, name))
+        for name, value in found.constants.items():
+            self.param_groups[0][name] = float(value)
         self._put(row[0])
         chosen: algorithms.HSMADMM = found.algorithm
         return chosen
+
+    def _looked(
+        self, algorithm: algorithms.HSMADMM, problem: "_ClosureProblem", state: Any
+    ) -> Any:
+        """Look at the loss again, if that is due, and leave no trace of it."""
+        if not algorithm.looks_after(int(state.k)):
+            return state
+        before = _random_state(self._params[0].device)
+        looked = Looks(algorithm, problem, self._world, self._graph)(state)
+        _set_random_state(before, self._params[0].device)
+        self._put(looked.x[0])
+        return looked
 
     @torch.no_grad()
     def average_(self) -> None:
@@ -261,12 +277,24 @@ class _ClosureProblem:
         return found
 
 
-def _with_longer_steps(algorithm: algorithms.HSMADMM, lr: float) -> algorithms.HSMADMM:
-    """The method whose step 1/eta_i is `lr` times as long; at 1.0 it is the same."""
+def _longer_step(
+    algorithm: algorithms.HSMADMM,
+    state: Any,
+    problem: "_ClosureProblem",
+    world: World,
+    lr: float,
+) -> Any:
+    """A step 1/eta_i that is `lr` times as long; at 1.0 it is the method's own."""
     c_eta, smoothness = algorithm.c_eta, algorithm.smoothness
     assert c_eta is not None
     assert smoothness is not None
-    return replace(algorithm, c_eta=c_eta / lr, smoothness=smoothness / lr)
+    scaled = replace(algorithm, c_eta=c_eta / lr, smoothness=smoothness / lr)
+    if not algorithm.follows:
+        return scaled.step(state, problem, world)
+    made: Any = scaled.step(
+        replace(state, smoothness=state.smoothness / lr), problem, world
+    )
+    return replace(made, smoothness=lr * made.smoothness)
 
 
 def _random_state(device: torch.device) -> tuple[Tensor, Tensor | None]:

@@ -11,8 +11,12 @@ from proxmesh.algorithms.depositum import DEPOSITUM
 from proxmesh.algorithms.dpga import DPGA
 from proxmesh.algorithms.dpsgd import DPSGD
 from proxmesh.algorithms.dsgt import DSGT
-from proxmesh.algorithms.hsm_admm import HSMADMM, HSMADMMState
-from proxmesh.algorithms.hsm_admm_direct import HSMADMMDirectState
+from proxmesh.algorithms.hsm_admm import HSMADMM
+from proxmesh.algorithms.hsm_admm_direct import (
+    HSMADMMDirectFollowingState,
+    HSMADMMDirectState,
+)
+from proxmesh.algorithms.hsm_admm_state import HSMADMMFollowingState, HSMADMMState
 from proxmesh.algorithms.linearized_admm import LinearizedADMM
 from proxmesh.algorithms.penalty_admm import PenaltyADMM
 from proxmesh.algorithms.perturbed_admm import PerturbedADMM
@@ -26,7 +30,14 @@ from proxmesh.algorithms.sppdm import SPPDM
 
 _STATES = {get_type_hints(method.kind.init)["return"] for method in ALGORITHMS.values()}
 # Records of tensors, which `torch.load(weights_only=True)` may build.
-add_safe_globals([*_STATES, HSMADMMDirectState])
+add_safe_globals(
+    [
+        *_STATES,
+        HSMADMMFollowingState,
+        HSMADMMDirectState,
+        HSMADMMDirectFollowingState,
+    ]
+)
 
 __all__ = [
     "ALGORITHMS",

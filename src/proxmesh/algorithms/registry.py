@@ -52,6 +52,8 @@ class Method:
         The class.
     fixed
         Its fields that the name decides, such as ``{"version": 1}``.
+    title
+        Its proper name, as its paper writes it: in figures and in LaTeX tables.
     color
         Of its curves, in all figures.
     space
@@ -61,20 +63,33 @@ class Method:
         over edges: a reference, not a competitor.
     in_paper
         Whether the figures of the HSM-ADMM paper show it.
+    papers_form
+        Values for the rule of its paper, where its defaults are found otherwise.
+    about
+        One line, where that of the class does not tell it from its siblings.
     """
 
     kind: type[Any]
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    title: str = field(kw_only=True)
     color: str = field(kw_only=True)
     space: SearchSpace = field(kw_only=True)
     server: bool = field(default=False, kw_only=True)
     in_paper: bool = field(default=False, kw_only=True)
+    papers_form: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    about: str = field(default="", kw_only=True)
 
 
+ROUND_NUMBERS = {"c_rho": 0.25, "c_eta": 0.5, "c_a": 1.0}  # the paper has none
 ADMM_SPACE: SearchSpace = {
     "c_rho": {"low": 0.02, "high": 0.5},
     "c_eta": {"low": 1.2, "high": 4.0, "times": "c_rho"},
     "c_a": {"low": 0.5, "high": 10.0},
+    "smoothness": {"low": 0.0, "high": 10.0, "log": False},
+    "k0": {"choices": [0, 30, 300]},
+}
+SM_ADMM_SPACE: SearchSpace = {  # a server knows neither L_f nor k0
+    name: ADMM_SPACE[name] for name in ("c_rho", "c_eta", "c_a")
 }
 POWER_SPACE: SearchSpace = {
     "alpha.coefficient": {"low": 0.1, "high": 10.0},
@@ -97,21 +112,49 @@ RECURSIVE_SPACE: SearchSpace = {
     "period": {"choices": [8, 16, 32, 64]},
 }
 
-ALGORITHMS: Mapping[str, Method] = {  # one hue per family, gray for a server
-    "hsm-admm": Method(HSMADMM, color="#c01722", space=ADMM_SPACE, in_paper=True),
+# One hue per family, gray for a server. Those of the usual methods can be told apart by
+# the color-blind, which a test measures.
+ALGORITHMS: Mapping[str, Method] = {
+    "hsm-admm": Method(
+        HSMADMM,
+        title="HSM-ADMM",
+        color="#c01722",
+        space={**ADMM_SPACE, "split": {"choices": [True, False]}},
+        papers_form=ROUND_NUMBERS,
+        in_paper=True,
+    ),
     "hsm-admm-uniform": Method(
-        HSMADMM, {"heterogeneous": False}, color="#e8853b", space=ADMM_SPACE
+        HSMADMM,
+        {"heterogeneous": False},
+        title="HSM-ADMM (uniform)",
+        color="#e8853b",
+        space=ADMM_SPACE,
+        papers_form=ROUND_NUMBERS,
+        about="HSM-ADMM whose steps all fit the largest degree: an ablation",
     ),
     "hsm-admm-blind": Method(
-        HSMADMM, {"assumed_degree": 2}, color="#7a4a1d", space=ADMM_SPACE
+        HSMADMM,
+        {"assumed_degree": 2},
+        title="HSM-ADMM (blind)",
+        color="#7a4a1d",
+        space=ADMM_SPACE,
+        papers_form=ROUND_NUMBERS,
+        about="HSM-ADMM whose steps fit a ring on any graph: an ablation",
     ),
     "hsm-admm-direct": Method(
-        HSMADMM, {"split": False}, color="#ff6b6b", space=ADMM_SPACE
+        HSMADMM,
+        {"split": False},
+        title="HSM-ADMM (direct)",
+        color="#ff6b6b",
+        space=ADMM_SPACE,
+        papers_form=ROUND_NUMBERS,
+        about="HSM-ADMM with the prox on x itself, so that x has exact zeros",
     ),
-    "d-psgd": Method(DPSGD, color="#1f5fb4", space=POWER_SPACE),
-    "dsgt": Method(DSGT, color="#d9a900", space=POWER_SPACE),
+    "d-psgd": Method(DPSGD, title="D-PSGD", color="#233f8c", space=POWER_SPACE),
+    "dsgt": Method(DSGT, title="DSGT", color="#d9a900", space=POWER_SPACE),
     "sppdm": Method(
         SPPDM,
+        title="SPPDM",
         color="#e377c2",
         space={
             "gamma": {"low": 0.5, "high": 50.0},
@@ -121,36 +164,84 @@ ALGORITHMS: Mapping[str, Method] = {  # one hue per family, gray for a server
         in_paper=True,
     ),
     "prox-gt-sa": Method(
-        ProxGT, {"estimator": "sa"}, color="#17becf", space=POWER_SPACE
+        ProxGT,
+        {"estimator": "sa"},
+        title="ProxGT-SA",
+        color="#17becf",
+        space=POWER_SPACE,
+        about="Proximal gradient tracking with fresh minibatch gradients",
     ),
     "prox-gt-sr-o": Method(
         ProxGT,
         {"estimator": "sr-o"},
+        title="ProxGT-SR-O",
         color="#0b6e74",
         space={**RECURSIVE_SPACE, "large_batch": {"choices": [512, 2048]}},
         in_paper=True,
+        about="ProxGT with a recursive estimate, renewed by large batches",
     ),
     "prox-gt-sr-e": Method(
-        ProxGT, {"estimator": "sr-e"}, color="#7fb8bd", space=RECURSIVE_SPACE
+        ProxGT,
+        {"estimator": "sr-e"},
+        title="ProxGT-SR-E",
+        color="#7fb8bd",
+        space=RECURSIVE_SPACE,
+        about="ProxGT with a recursive estimate, renewed by whole shards",
     ),
     "deepstorm-v1": Method(
-        DEEPSTORM, {"version": 1}, color="#9bc46b", space=STORM_SPACE
+        DEEPSTORM,
+        {"version": 1},
+        title="DEEPSTORM v1",
+        color="#1d6b2a",
+        space=STORM_SPACE,
+        about="Tracking and proximal steps on STORM gradients of two batches",
     ),
     "deepstorm-v2": Method(
-        DEEPSTORM, {"version": 2}, color="#2c8c2c", space=STORM_SPACE, in_paper=True
+        DEEPSTORM,
+        {"version": 2},
+        title="DEEPSTORM v2",
+        color="#4cbb52",
+        space=STORM_SPACE,
+        in_paper=True,
+        about="Tracking and proximal steps on STORM gradients of one batch",
     ),
     "prox-dasa": Method(
-        ProxDASA, {"tracking": False}, color="#7d4fb3", space=DASA_SPACE
+        ProxDASA,
+        {"tracking": False},
+        title="Prox-DASA",
+        color="#875cc6",
+        space=DASA_SPACE,
+        about="Average models toward proximal steps, gradients toward new ones",
     ),
     "prox-dasa-gt": Method(
-        ProxDASA, {"tracking": True}, color="#bb9ddf", space=DASA_SPACE
+        ProxDASA,
+        {"tracking": True},
+        title="Prox-DASA-GT",
+        color="#bb9ddf",
+        space=DASA_SPACE,
+        about="Prox-DASA that tracks the mean gradient",
     ),
-    "dlm": Method(DPGA, {"prox": False}, color="#9ecae1", space=DPGA_SPACE),
-    "dpga": Method(DPGA, color="#08519c", space=DPGA_SPACE),
-    "sdpga": Method(DPGA, {"growth": 1.0}, color="#4292c6", space=DPGA_SPACE),
-    "prox-ed": Method(ProxED, color="#b5179e", space=POWER_SPACE),
+    "dlm": Method(
+        DPGA,
+        {"prox": False},
+        title="DLM",
+        color="#9ecae1",
+        space=DPGA_SPACE,
+        about="Linearized ADMM on the edges; h enters through a subgradient",
+    ),
+    "dpga": Method(DPGA, title="DPGA", color="#08519c", space=DPGA_SPACE),
+    "sdpga": Method(
+        DPGA,
+        {"growth": 1.0},
+        title="SDPGA",
+        color="#4292c6",
+        space=DPGA_SPACE,
+        about="DPGA whose steps shrink, for minibatches",
+    ),
+    "prox-ed": Method(ProxED, title="Prox-ED", color="#b5179e", space=POWER_SPACE),
     "linearized-admm": Method(
         LinearizedADMM,
+        title="Linearized ADMM",
         color="#fb9a99",
         space={
             "rho": {"low": 0.02, "high": 2.0},
@@ -160,6 +251,7 @@ ALGORITHMS: Mapping[str, Method] = {  # one hue per family, gray for a server
     ),
     "cdprox-sgt": Method(
         CDProxSGT,
+        title="CDProxSGT",
         color="#ffbf00",
         space={
             "alpha": {"low": 0.02, "high": 2.0},
@@ -169,15 +261,17 @@ ALGORITHMS: Mapping[str, Method] = {  # one hue per family, gray for a server
     ),
     "depositum": Method(
         DEPOSITUM,
+        title="DEPOSITUM",
         color="#b15928",
         space={
             "alpha": {"low": 0.02, "high": 3.0},
             "momentum": {"low": 0.0, "high": 0.95, "log": False},
         },
     ),
-    "pg-extra": Method(PGEXTRA, color="#66c2a4", space=POWER_SPACE),
+    "pg-extra": Method(PGEXTRA, title="PG-EXTRA", color="#66c2a4", space=POWER_SPACE),
     "perturbed-admm": Method(
         PerturbedADMM,
+        title="Perturbed ADMM",
         color="#6a3d9a",
         space={
             "rho": {"low": 0.02, "high": 0.45},
@@ -187,6 +281,7 @@ ALGORITHMS: Mapping[str, Method] = {  # one hue per family, gray for a server
     ),
     "penalty-admm": Method(
         PenaltyADMM,
+        title="Penalty ADMM",
         color="#cab2d6",
         space={
             "tau": {"low": 0.5, "high": 100.0},
@@ -194,9 +289,30 @@ ALGORITHMS: Mapping[str, Method] = {  # one hue per family, gray for a server
             "smoothness": {"low": 0.2, "high": 20.0},
         },
     ),
-    "prox-sgd": Method(ProxSGD, color="#8a8f98", space=POWER_SPACE, server=True),
-    "prox-storm": Method(ProxSTORM, color="#222222", space=STORM_SPACE, server=True),
-    "sm-admm": Method(SMADMM, color="#5b5b5b", space=ADMM_SPACE, server=True),
+    "prox-sgd": Method(
+        ProxSGD,
+        title="Prox-SGD",
+        color="#8a8f98",
+        space=POWER_SPACE,
+        server=True,
+        about="A server: proximal SGD on the average of all gradients",
+    ),
+    "prox-storm": Method(
+        ProxSTORM,
+        title="Prox-STORM",
+        color="#222222",
+        space=STORM_SPACE,
+        server=True,
+        about="A server: proximal STORM on the average of all gradients",
+    ),
+    "sm-admm": Method(
+        SMADMM,
+        title="SM-ADMM",
+        color="#5b5b5b",
+        space=SM_ADMM_SPACE,
+        server=True,
+        about="A server: linearized ADMM with STORM gradients of all losses",
+    ),
 }
 """Every method by its command-line name."""
 

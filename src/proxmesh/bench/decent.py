@@ -70,8 +70,8 @@ def _python() -> str | None:
     asked = os.environ.get(VARIABLE)
     if asked and shutil.which(asked) is None:
         raise InputError(
-            f"{VARIABLE} is `{asked}`, which is no program. Name the Python that has "
-            "decent-bench, or leave the variable out."
+            f"{VARIABLE} is `{asked}`, which is not a program. Name the Python "
+            "that has decent-bench, or leave the variable out."
         )
     return asked or None
 

@@ -19,12 +19,17 @@ from proxmesh.cli import (
     data,
     doctor,
     graph,
+    new,
     paper,
+    plot,
+    report,
     resume,
     run,
     runs,
     tune,
 )
+from proxmesh.cli import list as listing
+from proxmesh.cli.catalog import methods_epilog
 from proxmesh.cli.console import complain
 from proxmesh.errors import InputError, LostRankError, shortened
 from proxmesh.launchers import launched
@@ -35,7 +40,11 @@ __all__ = ["app", "main"]
 # typer brings its own click or imports the package, depending on its version.
 UsageError: Any = typer.BadParameter.__base__
 
-ONE_PROCESS = {"bench", "check", "compare", "data", "graph", "paper", "runs", "tune"}
+ONE_PROCESS = {
+    "bench", "check", "compare", "data", "graph", "list", "new", "paper", "plot",
+    "report", "runs", "tune",
+}  # fmt: skip
+METHODS = methods_epilog()
 
 app = typer.Typer(
     name="proxmesh",
@@ -45,12 +54,16 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("run")(run.run)
+app.command("run", epilog=METHODS)(run.run)
 app.command("resume")(resume.resume)
-app.command("check")(check.check)
-app.command("compare")(compare.compare)
-app.command("tune")(tune.tune)
+app.command("check", epilog=METHODS)(check.check)
+app.command("compare", epilog=METHODS)(compare.compare)
+app.command("tune", epilog=METHODS)(tune.tune)
 app.command("paper")(paper.paper)
+app.command("plot")(plot.plot)
+app.command("new")(new.new)
+app.command("list")(listing.list_)
+app.command("report")(report.report)
 app.command("graph")(graph.graph)
 app.command("bench")(bench.bench)
 app.command("doctor")(doctor.doctor)

@@ -7,6 +7,7 @@ import typer
 from rich.markup import escape
 
 from proxmesh.cli.console import console, print_wide, require_folder, show_notices
+from proxmesh.cli.live import served
 from proxmesh.cli.options import TaskOptions, describes_a_task, method_names
 from proxmesh.errors import InputError, unknown
 from proxmesh.solver.folder import RunFolder
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["compare"]
 
+GRADIENTS_PER_STEP = 2  # as `proxmesh tune` counts
 SEEDS = 3
 NAMED = "algorithm"  # the key of a method whose label is not its name
 
@@ -58,7 +60,7 @@ def compare(
     ] = None,
     params: Annotated[
         str | None,
-        typer.Option(help="Preset, TOML file, or defaults [the fitting preset]."),
+        typer.Option(help="Preset, TOML file, or defaults [the preset of the task]."),
     ] = None,
     jobs: Annotated[
         int | None, typer.Option(help="Runs at the same time [cores / threads].", min=1)
@@ -67,6 +69,9 @@ def compare(
         str | None,
         typer.Option(help="Folder; runs in it are reused [comparisons/...]."),
     ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Serve the report while the runs go on.")
+    ] = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Print only the folder.")
     ] = False,
@@ -74,10 +79,10 @@ def compare(
     """Compare methods over several seeds: tables and curves."""
     show_notices()
     if folders:
-        if algorithms or seeds or gradients or params or not out:
+        if algorithms or seeds or gradients or params or live or not out:
             raise InputError(
                 "folders of runs are compared as they are: give `--out FOLDER` for the "
-                "report, and no methods, seeds, gradients or constants."
+                "report, and no methods, seeds, gradients, constants or `--live`."
             )
         return _compare_folders([Path(name) for name in folders], Path(out), quiet)
     from proxmesh.cli.pool_progress import carry_out
@@ -104,9 +109,9 @@ def compare(
         shard_size=first.problem.num_samples / first.graph.n,
     )
     if not quiet:
-        _announce(first, parameters, wanted)
+        _announce(first, parameters, wanted, gradients)
         _announce_plan(plan, folder)
-    with RunFolder(folder).locked():
+    with RunFolder(folder).locked(), served(plan.folders, live, quiet, wanted):
         carry_out(plan.todo, jobs, quiet)
     return _report(read_runs(plan.folders, wanted), folder, _title(first), quiet)
 
@@ -123,13 +128,17 @@ def _report(
 ) -> int:
     """Write and print the report; code 4 when no run came to a good end."""
     from proxmesh.report.comparison import write_comparison
+    from proxmesh.report.writing import REPORT, attempted, report_on_runs
 
     files = write_comparison(runs, folder, title)
+    report = attempted(lambda: report_on_runs({"": runs}, folder / REPORT))
     if quiet:
         console.print(escape(str(folder)))
     else:
         _print_table(runs)
         console.print(f"results in {escape(str(folder))}: {', '.join(files)}")
+        if report is not None:
+            console.print(f"report: {escape(str(report))}")
     return 0 if any(run.is_good for run in runs) else 4
 
 
@@ -207,7 +216,7 @@ def _parameters(
     from proxmesh.runs.presets import DEFAULTS, changed, load_parameters, preset_for
 
     if name is None:
-        found = preset_for(first.tree()) or DEFAULTS
+        found = (preset_for(first.tree()) or DEFAULTS).left_automatic()
     else:
         found = load_parameters(name)
     for label, method in wanted.items():
@@ -218,20 +227,31 @@ def _parameters(
     return _with_assignments(found, assignments, list(wanted))
 
 
-def _announce(first: "Built", parameters: "Parameters", wanted: list[str]) -> None:
+def _announce(
+    first: "Built", parameters: "Parameters", wanted: list[str], gradients: int | None
+) -> None:
+    from proxmesh.runs.presets import AUTOMATIC
+
     console.print(f"[bold]{escape(_title(first))}[/]")
     date = parameters.tuned.get("date")
     tuned = f", tuned {one_line(str(date), 40)}" if date else ""
     console.print(f"constants: {escape(parameters.source + tuned)}")
-    for difference in parameters.differences(first.tree()):
-        console.print(
-            f"[yellow]note:[/] {escape(f'{parameters.source}: {difference}')}"
-        )
+    tree = first.tree()
+    budget = (
+        gradients or GRADIENTS_PER_STEP * tree["run"]["steps"] * tree["run"]["batch"]
+    )
+    notes = [*parameters.differences(tree), parameters.budget_note(budget)]
+    for note in filter(None, notes):
+        console.print(f"[yellow]note:[/] {escape(f'{parameters.source}: {note}')}")
     missing = [
         label for label in wanted if not {*parameters.methods.get(label, {})} - {NAMED}
     ]
-    if missing and parameters.methods:
-        console.print(f"at their defaults: {', '.join(missing)}")
+    found = [label for label in missing if label in AUTOMATIC]
+    others = [label for label in missing if label not in found]
+    if found:
+        console.print(f"found by each run itself: {', '.join(found)}")
+    if others and parameters.methods:
+        console.print(f"at their defaults: {', '.join(others)}")
 
 
 def _announce_plan(plan: "Plan", folder: Path) -> None:

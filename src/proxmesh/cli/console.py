@@ -19,6 +19,7 @@ __all__ = [
     "print_wide",
     "require_folder",
     "show_notices",
+    "tell",
     "warn",
 ]
 
@@ -71,6 +72,11 @@ def _let_the_root_speak_first(rank: int) -> None:
 def warn(message: str) -> None:
     """Print a warning on one line; the run goes on."""
     _stderr().print(f"[bold yellow]warning:[/] {_escaped(message)}")
+
+
+def tell(message: str) -> None:
+    """Print a line that is no result."""
+    _stderr().print(_escaped(message))
 
 
 def print_wide(table: Table) -> None:

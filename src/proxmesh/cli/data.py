@@ -54,7 +54,9 @@ def fetch(name: str, data_dir: DataDir = None) -> None:
 
 @app.command()
 def verify(
-    names: Annotated[list[str] | None, typer.Argument(help="Which [a9a].")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names of data sets [a9a].")
+    ] = None,
     data_dir: DataDir = None,
 ) -> None:
     """Check data sets against their published hashes."""

@@ -34,7 +34,7 @@ TASK = {
     "agents": Flag("graph.agents", int, "Number of agents [8]."),
     "steps": Flag("run.steps", int, "Iterations [2000]."),
     "epochs": Flag(
-        "run.epochs", float, "In place of --steps: mean samples per agent / batch each."
+        "run.epochs", float, "In place of --steps: passes over the mean agent's data."
     ),
     "batch": Flag("run.batch", int, "Samples per minibatch and agent [64]."),
     "l1": Flag("regularizer.weight", float, "Weight of the l1 norm [1e-4]."),
@@ -47,7 +47,12 @@ TASK = {
         "contiguous, shuffled, by-label, dirichlet, unequal [contiguous].",
     ),
     "init": Flag("model.init", str, "Initial models: same or different [same]."),
-    "seed": Flag("seed", int, "Of random graphs, initial models and sampling [0]."),
+    "seed": Flag("seed", int, "For random graphs, initial models and sampling [0]."),
+    "link": Flag(
+        "",
+        Words,
+        "What is wrong with the links: loss=0.3, silent-loss, bits=4, delay=2, ...",
+    ),
     "engine": Flag("run.engine", str, "auto, simulated, mpi or torch [auto]."),
     "timeout": Flag(
         "run.timeout", float, "Seconds until a silent rank counts as lost [60]."
@@ -56,7 +61,7 @@ TASK = {
         "run.eval_every", int, "Iterations between evaluations [steps/40]."
     ),
     "eval": Flag(
-        "run.eval", str, "mean: at the average model; local: without reductions [mean]."
+        "run.eval", str, "mean: at the average model; local: each agent alone [mean]."
     ),
     "target": Flag(
         "run.target", Words, "Stop at METRIC=VALUE, such as stationarity=1e-3."
@@ -64,7 +69,7 @@ TASK = {
     "patience": Flag(
         "run.patience",
         Words,
-        "Stop after METRIC=N evaluations without a better value; N: of stationarity.",
+        "Stop after N evaluations without a better METRIC (METRIC=N, or N).",
     ),
     "monitor": Flag(
         "run.monitor",
@@ -125,6 +130,7 @@ class TaskOptions:
                     "regularizer.KEY=VALUE`."
                 )
             merged["regularizer.name"] = "l1"
+        merged |= _links(given.get("link"))
         merged["run.target"] = _targets(given.get("target"))
         merged["run.patience"] = _patience(given.get("patience"))
         return merged
@@ -203,6 +209,24 @@ def _targets(texts: Words | None) -> dict[str, float] | None:
                 f"`--target {text}` is not METRIC=VALUE, such as stationarity=1e-3."
             ) from error
     return targets
+
+
+def _links(texts: Words | None) -> dict[str, Any]:
+    """Every ``NAME=VALUE`` of `--link` as a key of a config."""
+    from proxmesh.runs.config import assignment
+
+    found: dict[str, Any] = {}
+    for text in texts or []:
+        name, sign, value = text.partition("=")
+        if not (sign and name.strip() and value.strip()):
+            raise InputError(
+                f"`--link {shortened(text)}` is not NAME=VALUE, such as loss=0.3."
+            )
+        path, number = assignment(f"links.{name.strip()}={value}")
+        if path in found:
+            raise InputError(f"`--link {name.strip()}` is given twice.")
+        found[path] = number
+    return found
 
 
 def _patience(texts: Words | None) -> dict[str, int] | None:

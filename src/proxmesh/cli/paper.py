@@ -10,7 +10,10 @@ from proxmesh.errors import unknown
 from proxmesh.solver.folder import RunFolder
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from proxmesh.paper.comparisons import Comparison
+    from proxmesh.report.runs import FinishedRun
     from proxmesh.runs.compare import Plan
 
 __all__ = ["paper"]
@@ -18,7 +21,7 @@ __all__ = ["paper"]
 
 def paper(
     figure: Annotated[
-        str | None, typer.Argument(help="Its name, or all; without one, list them.")
+        str | None, typer.Argument(help="Figure or table, or all [list them].")
     ] = None,
     scale: Annotated[
         str, typer.Option(help="small (minutes), standard, or full (as in the papers).")
@@ -68,7 +71,21 @@ def paper(
             found[needed] = read_runs(plan.folders, comparison.labels)
         for file in FIGURES[name].write(found, scale, top, name):
             console.print(str(file))
+        report = _reported(found, FIGURES[name].about, top / name)
+        if report is not None:
+            console.print(str(report))
     return 0
+
+
+def _reported(
+    found: "Mapping[str, Sequence[FinishedRun]]", title: str, folder: Path
+) -> Path | None:
+    """The page of a figure: a task for each of its comparisons."""
+    from proxmesh.paper.comparisons import COMPARISONS
+    from proxmesh.report.writing import REPORT, attempted, report_on_runs
+
+    tasks = {COMPARISONS[name].title: runs for name, runs in found.items()}
+    return attempted(lambda: report_on_runs(tasks, folder / REPORT, title.rstrip(".")))
 
 
 def _announce(name: str, comparison: "Comparison", plan: "Plan") -> None:

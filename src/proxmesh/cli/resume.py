@@ -35,7 +35,7 @@ def resume(
         typer.Option(help="Iterations or minutes (10min), or off [as before]."),
     ] = None,
     quiet: Annotated[
-        bool, typer.Option("--quiet", help="Print the folder only.")
+        bool, typer.Option("--quiet", help="Print only the folder.")
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the summary as JSON only.")

@@ -13,6 +13,7 @@ import typer
 
 from proxmesh.cli.check import print_verdict
 from proxmesh.cli.console import console, show_notices, warn
+from proxmesh.cli.live import served
 from proxmesh.cli.options import TaskOptions, describes_a_task
 from proxmesh.errors import InputError
 from proxmesh.launchers import launched
@@ -20,6 +21,7 @@ from proxmesh.solver.reading import method_called
 
 if TYPE_CHECKING:
     from proxmesh.display.stages import Watcher
+    from proxmesh.loggers import TensorBoard
     from proxmesh.runs.build import Built
     from proxmesh.runs.config import Config
     from proxmesh.solver.result import Result
@@ -54,20 +56,26 @@ def run(
     resume: Annotated[
         str | None,
         typer.Option(
-            help="Go on with the run in this folder; auto: with one in --out, if any."
+            help="Go on with the run in this folder; auto: the one in --out, if any."
         ),
     ] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Log to FOLDER/tensorboard, too.")
+    ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse constants that are unstable.")
     ] = False,
     verbose: Annotated[
         bool,
         typer.Option(
-            "--verbose", help="Print the certificate and the way of gradients."
+            "--verbose", help="Print the whole certificate and how gradients are taken."
         ),
     ] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Serve the report while the run goes on.")
+    ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", help="Print the folder only.")
+        bool, typer.Option("--quiet", help="Print only the folder.")
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the summary as JSON only.")
@@ -76,7 +84,7 @@ def run(
     """Train with one method; all defaults work."""
     show_notices()
     flags = {"algorithm.name": algorithm}
-    how = Manner(quiet=quiet, as_json=as_json, strict=strict, verbose=verbose)
+    how = Manner(quiet, as_json, strict, verbose, tensorboard, live)
     going_on = _folder_to_resume(resume, out, force)
     if going_on is not None:
         return go_on(going_on, task.said(flags), how)
@@ -87,12 +95,14 @@ def run(
 @final
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How a run is talked about."""
+    """How a run is talked about, and to whom."""
 
     quiet: bool = False
     as_json: bool = False
     strict: bool = False
     verbose: bool = False
+    tensorboard: bool = False
+    live: bool = False
 
     @property
     def silent(self) -> bool:
@@ -142,6 +152,7 @@ def _go(
 ) -> int:
     from proxmesh.runs.build import build
     from proxmesh.solver.failures import announcing_failure
+    from proxmesh.solver.folder import RunFolder
 
     launch = launched()
     if launch.size > 1 and config.run.engine == "simulated":
@@ -149,6 +160,7 @@ def _go(
             f"`--engine simulated` runs in one process, but {launch.launcher} started "
             f"{launch.size}. Start it alone, or use `--engine {launch.engine}`."
         )
+    board = _board(how, folder if resume else None)
     watcher = _watcher(config.run.steps, how.silent or launch.rank > 0)
     with nullcontext() if watcher is None else watcher.shown():
         if watcher is not None:
@@ -157,7 +169,10 @@ def _go(
         world = built.world
         place = str(folder or _new_folder(built))
         folder = Path(world.share({"folder": place})["folder"])
-        prepared = built.prepare(folder, force, resume, watcher)
+        if board is not None:
+            board.folder = folder / RunFolder.EVENTS
+        loggers = [] if board is None else [board]
+        prepared = built.prepare(folder, force, resume, watcher, loggers)
         with announcing_failure(world):
             verdict = prepared.certificate() if how.strict or not how.silent else None
             if how.strict and verdict is not None and verdict.verdict == "unstable":
@@ -165,6 +180,21 @@ def _go(
     if not how.silent and world.is_root:
         _announce(built, prepared, verdict, how.verbose)
     return _carried_out(built, prepared, how)
+
+
+def _board(how: Manner, earlier: Path | None) -> "TensorBoard | None":
+    """Who writes for TensorBoard; also where the run that goes on has done so.
+
+    A package that is missing is found before anything is read.
+    """
+    from proxmesh.solver.folder import RunFolder
+
+    logged = earlier is not None and (earlier / RunFolder.EVENTS).is_dir()
+    if not (how.tensorboard or logged):
+        return None
+    from proxmesh.loggers import TensorBoard
+
+    return TensorBoard(RunFolder.EVENTS)
 
 
 def _watcher(steps: int, silent: bool) -> "Watcher | None":
@@ -201,7 +231,7 @@ def _announce(
     if verdict.verdict == "unstable":
         warn(f"this run is likely to diverge. {verdict.remedy}")
     elif verdict.line.startswith("long steps"):
-        warn(f"no such long step is known to be stable. {verdict.remedy}")
+        warn(f"no step this long is known to be stable. {verdict.remedy}")
 
 
 def _way(problem: "Problem") -> str:
@@ -214,23 +244,37 @@ def _way(problem: "Problem") -> str:
 
 
 def _carried_out(built: "Built", prepared: "Run", how: Manner) -> int:
+    from proxmesh.solver.folder import RunFolder
+
     is_root, folder = built.world.is_root, prepared.hooks.out
     assert folder is not None
     console.quiet = not is_root
     received: list[int] = []
     _stop_at_signals(received)
-    result = prepared.go()
+    with served([folder], how.live and is_root, how.silent):
+        result = prepared.go()
     if is_root:
         from proxmesh.report.pictures import draw_what_is_there
 
         draw_what_is_there(folder, _title(built))
+    report = _reported(folder) if is_root else None
     if how.as_json:
         console.print_json(json.dumps({**result.summary(), "folder": str(folder)}))
     elif how.quiet:
         console.print(str(folder))
     else:
-        _print_summary(result, folder)
+        events = folder / RunFolder.EVENTS if prepared.hooks.loggers else None
+        _print_summary(result, folder, events)
+        if report is not None:
+            console.print(f"report: {report}", markup=False)
     return 128 + received[0] if received else EXIT_CODES.get(result.outcome, 0)
+
+
+def _reported(folder: Path) -> Path | None:
+    """The page of the run: what it needs is imported when the run is over."""
+    from proxmesh.report.writing import report_of_run
+
+    return report_of_run(folder)
 
 
 def _stop_at_signals(received: list[int]) -> None:
@@ -270,7 +314,9 @@ def _title(built: "Built") -> str:
     )
 
 
-def _print_summary(result: "Result", folder: Path) -> None:
+def _print_summary(
+    result: "Result", folder: Path, tensorboard: Path | None = None
+) -> None:
     from rich.table import Table
 
     from proxmesh.metrics import HIGHER_IS_BETTER
@@ -304,6 +350,8 @@ def _print_summary(result: "Result", folder: Path) -> None:
         for inequality in result.monitor.counts():
             console.print(str(inequality))
     console.print(f"[{COLORS[result.outcome]}]{result.outcome}[/]: {result.message}")
+    if tensorboard:
+        console.print(f"look at it with: tensorboard --logdir {tensorboard}")
     console.print(f"results in {folder}")
     if result.outcome == "interrupted":
         console.print(f"go on with: proxmesh resume {folder}")

@@ -46,7 +46,7 @@ def list_(
     algorithm: Annotated[str | None, typer.Option(help="Only this method.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Only this data set.")] = None,
     outcome: Annotated[
-        str | None, typer.Option(help="Only those that ended so, such as diverged.")
+        str | None, typer.Option(help="Only those with this outcome, such as diverged.")
     ] = None,
     since: Annotated[
         str | None, typer.Option(help="A date, or an age: 30min, 12h, 7d, 2w.")
@@ -55,7 +55,7 @@ def list_(
         bool, typer.Option("--resumable", help="Only those that can go on.")
     ] = False,
     limit: Annotated[
-        int | None, typer.Option(help="At most so many [50; all as JSON].", min=1)
+        int | None, typer.Option(help="Most to show [50; all with --json].", min=1)
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False,
 ) -> None:
@@ -86,7 +86,9 @@ def list_(
 @app.command("show")
 def show(
     run: Annotated[str, typer.Argument(help="Its folder, or a part of the name.")],
-    folder: Annotated[str, typer.Argument(help="Where to look for a part.")] = DEFAULT,
+    folder: Annotated[
+        str, typer.Argument(help="Folder to look in for a part of a name.")
+    ] = DEFAULT,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False,
 ) -> None:
     """Show one run: what it was, how it went, its files, how to make it again."""

@@ -34,7 +34,7 @@ def tune(
     algorithms: Annotated[
         str | None, typer.Option(help="Methods a,b,FILE.py:CLASS, or all [hsm-admm].")
     ] = None,
-    trials: Annotated[int, typer.Option(help="Trials per method.", min=1)] = 12,
+    trials: Annotated[int, typer.Option(help="Trials per method.", min=1)] = 24,
     gradients: Annotated[
         int | None,
         typer.Option(help="Budget per trial, in sample gradients per agent.", min=1),
@@ -62,6 +62,7 @@ def tune(
     """
     show_notices()
     from proxmesh.cli.pool_progress import carry_out
+    from proxmesh.report.writing import REPORT, attempted, report_on
     from proxmesh.runs.build import build
     from proxmesh.runs.compare import single_threaded
     from proxmesh.runs.methods import by_label
@@ -92,11 +93,14 @@ def tune(
         begun = tuning.first()
         carry_out(begun, jobs, quiet, tuning.after, total=tuning.remaining)
         file = tuning.write(folder, first.tree(), _command())
+    report = attempted(lambda: report_on([folder], folder / REPORT))
     if quiet:
         console.print(str(file))
     else:
         _print_best(tuning.searches)
         console.print(f"written to {file}: proxmesh compare --params {file}")
+        if report is not None:
+            console.print(f"report: {report}", markup=False)
     return 0
 
 
@@ -135,6 +139,8 @@ def _print_best(made: "Sequence[Search]") -> None:
             table.add_row(search.label, "-", "-", "every trial diverged or failed")
             continue
         options, value = search.best
+        if search.automatic_is_best:
+            options = search.constants
         values = ", ".join(f"{k} {v:g}" for k, v in flattened(options).items())
         values += " (automatic)" if search.automatic_is_best else ""
         tried = "-" if search.defaults is None else f"{search.defaults:.3g}"

@@ -2,10 +2,10 @@
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -17,10 +17,14 @@ from rich.progress import (
 from rich.text import Text
 
 from proxmesh.display.notebook import NotebookProgress, in_notebook
+from proxmesh.display.sparkline import sparkline
 from proxmesh.display.stages import Watcher, numbers, speed
 from proxmesh.launchers import launched
 
 __all__ = ["LiveProgress", "PlainProgress", "Wanted", "watching"]
+
+GAP = "  "
+WIDEST_CURVE = 40  # characters; as many evaluations as a run has by itself
 
 Wanted: TypeAlias = bool | Literal["auto"]
 
@@ -55,7 +59,7 @@ def watching(wanted: Wanted, steps: int, title: str = "") -> Watcher | None:
 
 
 class LiveProgress(Watcher):
-    """Iterations, speed, time left and the current numbers on one moving line.
+    """Iterations, speed and time left; below, the numbers and how they came down.
 
     Parameters
     ----------
@@ -68,19 +72,21 @@ class LiveProgress(Watcher):
     def __init__(self, console: Console, steps: int, title: str = "") -> None:
         super().__init__(steps)
         self._console, self._title = console, title
-        self._bar: Progress | None = None
-        self._shown: dict[str, Any] = {"completed": 0, "speed": "", "numbers": ""}
+        self._bar: _Bar | None = None
+        self._shown: dict[str, Any] = {"completed": 0, "speed": ""}
+        self._numbers = ""
+        self._curve: list[float] = []  # the stationarity at every evaluation
 
     def _open(self) -> None:
-        self._bar = Progress(
+        self._bar = _Bar(
             _Stage("{task.description}"),
             BarColumn(bar_width=30),
             MofNCompleteColumn(),
             TextColumn("{task.fields[speed]}"),
             TimeRemainingColumn(compact=True),
-            TextColumn("{task.fields[numbers]}"),
             console=self._console,
         )
+        self._bar.below = self._below()
         self._task = self._bar.add_task(
             self._title, total=self._steps, stage="", since=0.0, **self._shown
         )
@@ -104,12 +110,36 @@ class LiveProgress(Watcher):
         self._show(completed=k, speed=speed(k, seconds))
 
     def _measured(self, row: Mapping[str, float]) -> None:
-        self._show(numbers=numbers(row))
+        self._numbers = numbers(row)
+        if "stationarity" in row:
+            self._curve.append(row["stationarity"])
+        if self._bar is not None:
+            self._bar.below = self._below()
+        self._show()
+
+    def _below(self) -> str:
+        """The numbers, and in the room that they leave the curve."""
+        room = self._console.width - 1 - len(self._numbers) - len(GAP)
+        plain = self._console.options.ascii_only
+        curve = sparkline(self._curve, min(room, WIDEST_CURVE), plain)
+        return GAP.join(filter(None, [self._numbers, curve]))
 
     def _show(self, **changes: Any) -> None:
         self._shown.update(changes)
         if self._bar is not None:
             self._bar.update(self._task, stage="", **changes)
+
+
+class _Bar(Progress):
+    """A bar with a line of text below it."""
+
+    below = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """The bar, and the line once there is one."""
+        yield from super().get_renderables()
+        if self.below and any(task.visible for task in self.tasks):
+            yield Text(self.below, no_wrap=True)
 
 
 class _Stage(TextColumn):

@@ -17,6 +17,7 @@ from proxmesh.graphs import Graph
 from proxmesh.report.comparison import write_comparison
 from proxmesh.report.runs import FinishedRun
 from proxmesh.report.tables import as_html, as_text, summarized
+from proxmesh.report.writing import REPORT, attempted, report_on_runs
 from proxmesh.runs.compare import require_same, steps_within
 from proxmesh.runs.loading import load
 from proxmesh.runs.pool import PlannedRun
@@ -172,6 +173,8 @@ def compare(
     ]
     if folder is not None:
         write_comparison(runs, folder)
+        place = folder / REPORT
+        attempted(lambda: report_on_runs({"": runs}, place))
     return Comparison(results, runs, folder)
 
 
@@ -268,7 +271,7 @@ def _require_labels(labels: Mapping[str, Any]) -> None:
         if not re.fullmatch(LABEL, label):
             raise InputError(
                 f"compare: `{label}` cannot name a folder. Use letters, digits, `-`, "
-                "`_` and `+`, and dots between them; or leave `out` away."
+                "`_` and `+`, and dots between them; or do not give `out`."
             )
 
 

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import torch
 
 from proxmesh.errors import InputError
-from proxmesh.problems.sampling import derived_seed
+from proxmesh.hashing import derived_seed
 from proxmesh.solver.run import Run
 from proxmesh.types import Problem, can_be_reseeded
 from proxmesh.types.problem_abilities import offers

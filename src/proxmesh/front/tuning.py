@@ -17,6 +17,7 @@ from proxmesh.errors import InputError
 from proxmesh.front.comparing import label_of, steps_paid
 from proxmesh.front.seeds import GivenProblem, problem_of, seeded
 from proxmesh.graphs import Graph
+from proxmesh.report.writing import REPORT, attempted, report_on
 from proxmesh.runs.spaces import Space, space_of
 from proxmesh.runs.tune import Budget, Sampler, Search, Tuning, opened, trial_table
 from proxmesh.solver.folder import RunFolder, without_empty
@@ -99,7 +100,7 @@ def tune(
     steps: int = 1000,
     *,
     space: GivenSpace | None = None,
-    trials: int = 12,
+    trials: int = 24,
     gradients: int | None = None,
     objective: str = "stationarity",
     sampler: Sampler = "tpe",
@@ -166,12 +167,18 @@ def tune(
     with tempfile.TemporaryDirectory() as nowhere:
         folder = Path(out or nowhere)
         search = opened(
-            method.built({}), place, budget, makes.config_of, folder / method.label
+            method.built({}),
+            place,
+            budget,
+            makes.config_of,
+            folder / method.label,
+            papers_form=method.papers_form(),
         )
         makes.all_of(search, progress, written=out is not None)
         if out is not None:
             config = without_empty(makes.last_config)
             Tuning([search]).write(folder, config, f"pm.tune({method.label}, ...)")
+            attempted(lambda: report_on([folder], folder / REPORT))
     if not search.found:
         raise InputError(
             f"tune: every trial of `{method.label}` diverged or failed. Widen the "
@@ -230,6 +237,12 @@ class _Method:
             return ALGORITHMS[self.label].space
         found: Mapping[str, Any] = vars(self.kind).get("space", {})
         return found
+
+    def papers_form(self) -> Algorithm[Any] | None:
+        """With its paper's rule, where its defaults are another."""
+        if self.label not in ALGORITHMS or not ALGORITHMS[self.label].papers_form:
+            return None
+        return self.built(ALGORITHMS[self.label].papers_form)
 
     def built(self, options: Mapping[str, Any]) -> Algorithm[Any]:
         """The method with some values changed."""

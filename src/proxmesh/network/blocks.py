@@ -56,9 +56,17 @@ class BlockExchange:
         """Row i: ``d_i x_i - sum_{j~i} x_j``."""
         return self._times(self._world.laplacian)
 
+    def pull(self) -> Tensor:
+        """The same: nothing is old here."""
+        return self.laplacian()
+
     def mix(self) -> Tensor:
         """Row i: ``sum_j w_ij x_j``."""
         return self._x[:1] + self._times(self._world.mixing)
+
+    def seen(self) -> Tensor:
+        """Our rows, then those of the ghosts, as they were sent."""
+        return torch.cat([self._x, self._ghosts.raw(self._x)])
 
     def wait(self) -> None:
         """Wait until the rows are here, without forming a product."""
@@ -100,6 +108,11 @@ class Ghosts:
             there = self._buffers.received.to(reference.device).view(shape)
             self._rows = there.sub_(reference)
         return self._rows
+
+    def raw(self, like: Tensor) -> Tensor:
+        """What has arrived as it is: not after `rows`, which computes in its place."""
+        shape = (-1, *like.shape[1:])
+        return self.arrive().received.to(like.device).view(shape)
 
     def arrive(self) -> Buffers:
         """Wait until all has arrived; the buffers may then be used again."""
@@ -180,11 +193,13 @@ class BlockWorld:
             for peer in peers
         ]
         self._received = [len(placement.sent(peer, rank)) for peer in peers]
-        ghosts = tuple(a for peer in peers for a in placement.sent(peer, rank))
+        self.ghosts = tuple(a for peer in peers for a in placement.sent(peer, rank))
         self.laplacian = SplitMatrix.of(
-            graph.laplacian, self.agents, ghosts, self.degree
+            graph.laplacian, self.agents, self.ghosts, self.degree
         )
-        self.mixing = SplitMatrix.of(graph.mixing, self.agents, ghosts, self.degree)
+        self.mixing = SplitMatrix.of(
+            graph.mixing, self.agents, self.ghosts, self.degree
+        )
         self.link = transport.link(peers)
         self._free: dict[tuple[int, torch.dtype], list[Buffers]] = {}
         self._dropped: list[tuple[tuple[int, torch.dtype], Ghosts]] = []

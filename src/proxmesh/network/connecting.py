@@ -1,20 +1,22 @@
 """Choose the engine and connect the agents of a graph."""
 
 import hashlib
+from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, overload
 
 import networkx as nx
 import torch
 
 from proxmesh import __version__
 from proxmesh.checks import require_positive
-from proxmesh.errors import unknown
+from proxmesh.errors import InputError, unknown
 from proxmesh.graphs import Graph, as_graph
 from proxmesh.launchers import launched, threads_allowed
 from proxmesh.network.blocks import BlockWorld
 from proxmesh.network.exits import end_on_error, join_deadline
 from proxmesh.network.handshake import agree
+from proxmesh.network.links import Link, LinkedWorld, Plan
 from proxmesh.network.mpi import MPITransport, require_mpi
 from proxmesh.network.orphans import end_with_launcher
 from proxmesh.network.placement import place
@@ -29,6 +31,7 @@ ENGINES = ("auto", "simulated", "mpi", "torch")
 TIMEOUT = 60.0
 
 
+@overload
 def connect(
     graph: "Graph | nx.Graph[Any]",
     engine: str = "auto",
@@ -36,7 +39,30 @@ def connect(
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
     timeout: float = TIMEOUT,
-) -> World:
+) -> World: ...
+
+
+@overload
+def connect(
+    graph: "Graph | nx.Graph[Any]",
+    engine: str = "auto",
+    *,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
+    timeout: float = TIMEOUT,
+    links: Sequence[Link],
+) -> LinkedWorld: ...
+
+
+def connect(
+    graph: "Graph | nx.Graph[Any]",
+    engine: str = "auto",
+    *,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
+    timeout: float = TIMEOUT,
+    links: Sequence[Link] = (),
+) -> World | LinkedWorld:
     """Connect the agents of a graph with the given engine.
 
     Parameters
@@ -52,6 +78,13 @@ def connect(
     timeout
         Seconds to wait for another process before it counts as lost, which raises
         `LostRankError`.
+    links
+        What is wrong with the links, as models of `proxmesh.links`.
+
+    Returns
+    -------
+    World
+        The network; with `links`, a `proxmesh.links.LinkedWorld`.
 
     Examples
     --------
@@ -70,9 +103,26 @@ def connect(
     dtype = dtype or torch.get_default_dtype()
     device = torch.device(device or "cpu")
     chosen = launched().engine if engine == "auto" else engine
+    models = _models(links)
+    Plan(models).require_graph(graph)
+    world: World
     if chosen == "simulated":
-        return SimulatedWorld(graph, dtype, device)
-    return _distributed_world(graph, chosen, dtype, device, timeout)
+        world = SimulatedWorld(graph, dtype, device)
+    else:
+        world = _distributed_world(graph, chosen, dtype, device, timeout)
+    if not models:
+        return world
+    world.agree({"links": repr(models)})
+    return LinkedWorld(world, models)
+
+
+def _models(links: Any) -> tuple[Link, ...]:
+    """A list of models, or one line on what was given in its place."""
+    if isinstance(links, str) or not isinstance(links, Sequence):
+        raise InputError(
+            f"`links` must be a list of models of `proxmesh.links`, got {links!r}."
+        )
+    return tuple(links)
 
 
 def _distributed_world(

@@ -32,10 +32,18 @@ class SimulatedExchange:
         """Row i: ``d_i x_i - sum_{j~i} x_j``."""
         return product(self._world.laplacian, self._x - self._x[:1])
 
+    def pull(self) -> Tensor:
+        """The same: nothing is old here."""
+        return self.laplacian()
+
     def mix(self) -> Tensor:
         """Row i: ``sum_j w_ij x_j``."""
         mixed = product(self._world.mixing, self._x - self._x[:1])
         return self._x[:1] + mixed
+
+    def seen(self) -> Tensor:
+        """The rows of all agents, as they were sent."""
+        return self._x
 
 
 @final
@@ -56,6 +64,7 @@ class SimulatedWorld:
         self.engine = "simulated"
         self.rank = 0
         self.agents = tuple(range(graph.n))
+        self.ghosts: tuple[int, ...] = ()  # other processes' agents: there are none
         self.is_root = True
         self.distributed = False
         self.max_degree = graph.max_degree

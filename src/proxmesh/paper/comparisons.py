@@ -214,7 +214,7 @@ def _comparisons() -> dict[str, Comparison]:
             labels=("automatic", "round", "hsm-admm"),
             preset="a9a-ring",
             variants={
-                "automatic": {"algorithm": "hsm-admm"},
+                "automatic": {"algorithm": "hsm-admm", "follow": False},
                 "round": {
                     "algorithm": "hsm-admm",
                     "c_rho": 0.25,

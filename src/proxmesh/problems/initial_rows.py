@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from proxmesh.errors import InputError, unknown
+from proxmesh.hashing import derived_seed
 from proxmesh.problems.layout import Layout
-from proxmesh.problems.sampling import derived_seed
 
 __all__ = ["initial_rows"]
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from proxmesh.errors import InputError
-from proxmesh.problems.sampling import MASK, STREAM_STRIDE, drawn, scrambled
+from proxmesh.hashing import MASK, STRIDE, drawn, scrambled
 
 __all__ = ["SampledNoise", "keys_of_piece"]
 
@@ -85,7 +85,7 @@ class SampledNoise(TorchDispatchMode):
     def _kept(self, like: Tensor, share: float) -> Tensor:
         """Draw for every element whether it is kept; agents come first."""
         self.draws += 1
-        key = scrambled(self._keys ^ (self.draws * STREAM_STRIDE & MASK))
+        key = scrambled(self._keys ^ (self.draws * STRIDE & MASK))
         each = like.numel() // len(key)
         draw = drawn(key, torch.arange(each, device=key.device))
         return (draw < round(share * RANGE)).view(like.shape)

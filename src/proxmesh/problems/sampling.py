@@ -4,50 +4,18 @@ No generator objects: any batch of any agent can be drawn at any time on any eng
 so runs repeat bit for bit, resume exactly and agree between engines.
 """
 
-import zlib
 from dataclasses import dataclass
 from typing import final
 
-import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["Sampler", "derived_seed", "drawn", "scrambled"]
+from proxmesh.hashing import STRIDE, derived_seed, drawn, scrambled
 
-MASK = 0xFFFFFFFF  # the hash works on 32 bits inside int64
-STREAM_STRIDE = 0x9E3779B9  # sets the positions of different streams apart
+__all__ = ["Sampler"]
+
 SEED_STREAM = 1 << 20  # beyond all streams of draws: seeds of what is random in samples
 NOISE_POSITION = 0x5BD1E995  # of the key of random layers, which no sample has
-
-
-def derived_seed(seed: int, *purpose: str | int) -> int:
-    """Derive an independent seed for a purpose: one user seed feeds many streams.
-
-    Examples
-    --------
-    >>> derived_seed(0, "graph") == derived_seed(0, "graph")
-    True
-    >>> derived_seed(0, "graph") == derived_seed(0, "init")
-    False
-    """
-    words = [zlib.crc32(w.encode()) if isinstance(w, str) else w for w in purpose]
-    return int(np.random.SeedSequence([seed, len(words), *words]).generate_state(1)[0])
-
-
-def scrambled(h: Tensor) -> Tensor:
-    """Scramble 32-bit values held in int64; the multipliers cannot overflow it."""
-    h = h ^ (h >> 16)
-    h = (h * 0x21F0AAAD) & MASK
-    h = h ^ (h >> 15)
-    h = (h * 0x735A2D97) & MASK
-    return h ^ (h >> 15)
-
-
-def drawn(key: Tensor, position: Tensor) -> Tensor:
-    """Draw one uniform 32-bit value for every key and position."""
-    draw = scrambled(key ^ (position & MASK))
-    # A second hash: with the first alone, close keys permute the same draws.
-    return scrambled((draw + scrambled(key + 1)) & MASK)
 
 
 @final
@@ -94,10 +62,10 @@ class Sampler:
     def _hashed(self, k: int | Tensor, size: int, stream: int) -> Tensor:
         position = torch.arange(size, device=self.keys.device)
         key = scrambled(self.keys ^ k)
-        return drawn(key, position + stream * STREAM_STRIDE)
+        return drawn(key, position + stream * STRIDE)
 
     def noise_keys(self, k: int | Tensor, stream: int = 0) -> Tensor:
         """Return what the random layers of a model draw from, ``[n_local]``."""
         key = scrambled(self.keys ^ k)[:, 0]
-        place = torch.full_like(key, NOISE_POSITION + stream * STREAM_STRIDE)
+        place = torch.full_like(key, NOISE_POSITION + stream * STRIDE)
         return drawn(key, place)

@@ -1,8 +1,8 @@
-"""Curves of several methods: a line for the mean over seeds, a band for their range."""
+"""Curves of several methods: a line for the mean over seeds, a band around it."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -11,22 +11,28 @@ from matplotlib.figure import Figure
 
 from proxmesh.algorithms import ALGORITHMS
 from proxmesh.metrics import HIGHER_IS_BETTER
+from proxmesh.report.intervals import half_width
+from proxmesh.report.names import proper_name
 from proxmesh.report.panels import AXES, PANELS, Panel
 from proxmesh.report.pictures import drawable, plain, save_picture
 from proxmesh.report.runs import FinishedRun
 
 __all__ = [
+    "Band",
     "draw",
+    "draw_curves",
     "draw_grid",
     "drawn_trials",
+    "fit_height",
     "grid_of_curves",
     "mean_curve",
     "shared_legend",
     "style_of",
 ]
 
+Band: TypeAlias = Literal["ci", "range", "none"]
 
-SPARE_COLORS = ("#c01722", "#1f5fb4", "#2c8c2c", "#7d4fb3", "#d9a900", "#17becf")
+SPARE_COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
 
 
 def style_of(label: str, labels: Sequence[str] = ()) -> dict[str, Any]:
@@ -46,8 +52,20 @@ def style_of(label: str, labels: Sequence[str] = ()) -> dict[str, Any]:
     return {"color": SPARE_COLORS[place % len(SPARE_COLORS)], "lw": 1.4, "ls": "-."}
 
 
-def mean_curve(runs: Sequence[FinishedRun], column: str, against: str) -> pd.DataFrame:
-    """Mean, least and largest value over seeds at the iterations that all have."""
+def mean_curve(
+    runs: Sequence[FinishedRun],
+    column: str,
+    against: str,
+    band: Band = "range",
+    log: bool = False,
+) -> pd.DataFrame:
+    """Mean over seeds at the iterations that all have, and the ends of a band.
+
+    Seeds are joined by iteration: `x` and `mean` are the means of both columns there.
+    The band is the range of the seeds, or with ``"ci"`` the 95 % interval of the mean
+    by Student's t. For a logarithmic axis that is the interval of its logarithm,
+    ``mean * exp(+- half / mean)``: never negative, and on the axis symmetric.
+    """
     histories = [
         run.history.drop_duplicates("iteration", keep="last").set_index(
             "iteration", drop=False
@@ -59,14 +77,17 @@ def mean_curve(runs: Sequence[FinishedRun], column: str, against: str) -> pd.Dat
         return pd.DataFrame(columns=["x", "mean", "low", "high"])
     y = pd.concat([drawable(h[column]) for h in histories], axis=1, join="inner")
     x = pd.concat([drawable(h[against]) for h in histories], axis=1, join="inner")
-    return pd.DataFrame(
-        {
-            "x": x.mean(axis=1),
-            "mean": y.mean(axis=1),
-            "low": y.min(axis=1),
-            "high": y.max(axis=1),
-        }
-    ).reset_index(drop=True)
+    mean = y.mean(axis=1)
+    low, high = y.min(axis=1), y.max(axis=1)
+    if band != "range":
+        half = pd.Series(half_width(y.std(axis=1), y.count(axis=1)), y.index)
+        half = half.fillna(0) if band == "ci" else 0 * mean
+        low, high = mean - half, mean + half
+        if log:
+            ratio = np.exp(half / mean.where(mean > 0))
+            low, high = mean / ratio, mean * ratio
+    columns = {"x": x.mean(axis=1), "mean": mean, "low": low, "high": high}
+    return pd.DataFrame(columns).reset_index(drop=True)
 
 
 def draw(
@@ -78,24 +99,46 @@ def draw(
     styles: Mapping[str, Mapping[str, Any]] | None = None,
     names: Mapping[str, str] | None = None,
 ) -> None:
-    """Draw one panel: every label's curve, in a given style and name if need be."""
+    """Draw one panel for a screen: curves and ranges, fitted to where they end."""
+    heights = draw_curves(axis, runs, panel, against, styles=styles, names=names)
+    _finish(axis, panel, against, heights)
+
+
+def draw_curves(
+    axis: Axes,
+    runs: Sequence[FinishedRun],
+    panel: Panel,
+    against: Panel,
+    *,
+    styles: Mapping[str, Mapping[str, Any]] | None = None,
+    names: Mapping[str, str] | None = None,
+    band: Band = "range",
+    opacity: float = 0.08,
+) -> np.ndarray:
+    """Draw every label's curve, in a given style and name if need be.
+
+    Returns the heights of the lines, their starts left out.
+    """
     labels = list(dict.fromkeys(run.label for run in runs))
     seen: list[float] = []
     for label in labels:
         mine = [run for run in runs if run.label == label and run.is_good]
-        curve = mean_curve(mine, panel.column, against.column)
+        curve = mean_curve(mine, panel.column, against.column, band, panel.log)
         if curve.empty or (curve["x"].max() == 0):  # a server sends nothing over edges
             continue
         style = (styles or {}).get(label) or style_of(label, labels)
-        name = (names or {}).get(label) or plain(label)
-        x = curve["x"] / against.scale
+        name = (names or {}).get(label) or proper_name(label)
+        x = drawable(curve["x"] / against.scale, against.log)
         mean, low, high = (
-            drawable(curve[column], panel.log) for column in ("mean", "low", "high")
+            drawable(curve[column] / panel.scale, panel.log)
+            for column in ("mean", "low", "high")
         )
-        axis.plot(x, mean, label=name, **style)
-        axis.fill_between(x, low, high, color=style["color"], alpha=0.08, lw=0)
-        seen += curve["mean"].iloc[1:].tolist()
-    _finish(axis, panel, against, np.array(seen))
+        axis.plot(x, mean, label=plain(name), **style)
+        if band != "none":
+            color = style["color"]
+            axis.fill_between(x, low, high, color=color, alpha=opacity, lw=0)
+        seen += (curve["mean"].iloc[1:] / panel.scale).tolist()
+    return np.array(seen)
 
 
 def draw_grid(
@@ -158,21 +201,28 @@ def shared_legend(figure: Figure, axis: Axes) -> None:
         )
 
 
-def _finish(axis: Axes, panel: Panel, against: Panel, seen: np.ndarray) -> None:
+def fit_height(axis: Axes, panel: Panel, heights: np.ndarray) -> None:
+    """Fit an axis to where the curves end, not to where they start from.
+
+    The first tenth of the way down (up, for an accuracy) would flatten everything else.
+    """
+    seen = heights[np.isfinite(heights) & ((heights > 0) | (not panel.log))]
+    if len(seen) < 2 or seen.min() == seen.max():
+        return
+    falls = panel.column not in HIGHER_IS_BETTER
+    low = float(seen.min() if falls else np.quantile(seen, 0.1))
+    high = float(np.quantile(seen, 0.9) if falls else seen.max())
+    if panel.log:
+        axis.set_ylim(low / 1.5, high * 10)
+    elif low < high:
+        room = 0.15 * (high - low)
+        axis.set_ylim(low - room, high + room)
+
+
+def _finish(axis: Axes, panel: Panel, against: Panel, heights: np.ndarray) -> None:
     if panel.log:
         axis.set_yscale("log")
-    seen = seen[np.isfinite(seen) & ((seen > 0) | (not panel.log))]
-    if len(seen) > 1 and seen.min() < seen.max():
-        # Fit to where the curves end, not to where they start from: the first tenth of
-        # the way down (up, for an accuracy) would flatten everything else.
-        falls = panel.column not in HIGHER_IS_BETTER
-        low = float(seen.min() if falls else np.quantile(seen, 0.1))
-        high = float(np.quantile(seen, 0.9) if falls else seen.max())
-        if panel.log:
-            axis.set_ylim(low / 1.5, high * 10)
-        else:
-            room = 0.15 * (high - low)
-            axis.set_ylim(low - room, high + room)
+    fit_height(axis, panel, heights)
     axis.locator_params(axis="x", nbins=5)
     axis.set_xlabel(against.label, fontsize=9)
     axis.set_ylabel(panel.label, fontsize=9)

@@ -1,7 +1,6 @@
 """Pictures of single runs, read from their folders, and of topologies."""
 
 from pathlib import Path
-from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -11,6 +10,7 @@ from matplotlib.figure import Figure
 
 from proxmesh.errors import InputError, shortened
 from proxmesh.graphs import Graph
+from proxmesh.report.layout import placed, wrapping_edges
 from proxmesh.report.panels import PANELS, Panel
 from proxmesh.report.pictures import drawable, save_picture
 from proxmesh.solver.folder import RunFolder
@@ -48,8 +48,8 @@ def draw_graph(graph: Graph, file: Path) -> Path:
             f"picture `{shortened(file)}` has no known format. Use one of: "
             f"{', '.join(FORMATS)}."
         )
-    drawn, positions = graph.to_networkx(), _positions(graph)
-    around = [e for e in graph.edges if _wraps(graph, positions, e)]
+    drawn, positions = graph.to_networkx(), placed(graph)
+    around = wrapping_edges(graph, positions)
     figure = Figure(figsize=(5, 5), layout="constrained")
     axis = figure.subplots()
     size = 260 * np.sqrt(graph.degrees / graph.degrees.mean()) * min(1, 24 / graph.n)
@@ -81,12 +81,18 @@ def draw_graph(graph: Graph, file: Path) -> Path:
     axis.set_title(f"{graph}: {len(graph.edges)} edges", fontsize=10, parse_math=False)
     axis.set_axis_off()
     axis.set_aspect("equal")
+    axis.set(xlim=(-1.15, 1.15), ylim=_room([y for _, y in positions.values()]))
     try:
         return save_picture(figure, file, dpi=150)
     except OSError as error:
         raise InputError(
             f"picture `{shortened(file)}` cannot be written: {error.strerror}."
         ) from error
+
+
+def _room(values: list[float]) -> tuple[float, float]:
+    """Space for the circles of the outermost agents."""
+    return min(values) - 0.15, max(values) + 0.15
 
 
 def _curve(axis: Axes, history: pd.DataFrame, panel: Panel) -> None:
@@ -111,25 +117,3 @@ def _zoom(axis: Axes, values: "pd.Series[float]", log: bool) -> None:
         axis.set_ylim(low / 2, high * 3)
     else:
         axis.set_ylim(low - 0.05 * (high - low), high + 0.15 * (high - low))
-
-
-def _wraps(graph: Graph, positions: dict[int, Any], edge: tuple[int, int]) -> bool:
-    """Whether an edge of a torus joins two borders: drawn as an arc."""
-    (a, b), (c, d) = positions[edge[0]], positions[edge[1]]
-    return graph.name == "torus" and max(abs(a - c), abs(b - d)) > 1
-
-
-def _positions(graph: Graph) -> dict[int, Any]:
-    """Rings on a circle, grids on a grid, the rest by springs."""
-    drawn = graph.to_networkx()
-    if graph.name in {"grid", "torus"}:
-        width = graph.n // graph.options["rows"]
-        return {i: (i % width, -(i // width)) for i in range(graph.n)}
-    if graph.name == "ladder":
-        half = graph.n // 2
-        return {i: (i % half, -(i // half)) for i in range(graph.n)}
-    if graph.name == "path":
-        return {i: (i, 0.02 * (i % 2)) for i in range(graph.n)}
-    if graph.name in {"ring", "complete", "random-8", "watts-strogatz"}:
-        return nx.circular_layout(drawn)
-    return nx.spring_layout(drawn, seed=1)

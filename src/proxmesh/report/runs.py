@@ -14,13 +14,14 @@ import pandas as pd
 from proxmesh.errors import InputError, Notice, shortened
 from proxmesh.runs.config import flattened, task_of
 from proxmesh.solver.folder import RunFolder
+from proxmesh.solver.lock import holder_of
 from proxmesh.solver.outcome import Outcome
 from proxmesh.solver.reading import method_in, one_line
 
-__all__ = ["FinishedRun", "collect", "read_runs", "require_one_task"]
+__all__ = ["FinishedRun", "collect", "read_run", "read_runs", "require_one_task"]
 
 GOOD = tuple(outcome for outcome in Outcome if outcome.is_good)
-FAILED = "failed"
+FAILED, RUNNING, KILLED = "failed", "running", "killed"
 MOST_NAMED = 10  # of the runs that are left out
 
 
@@ -48,19 +49,22 @@ class FinishedRun:
         if self.outcome == Outcome.DIVERGED:
             k = re.search(r"iteration (\d+)", self.message)
             return f"diverged at k = {k.group(1)}" if k else "diverged"
-        return f"{self.outcome}: {self.message}".rstrip(".")
+        return f"{self.outcome}: {self.message}".rstrip(": .")
 
 
-def read_runs(folders: Iterable[Path], labels: Sequence[str] = ()) -> list[FinishedRun]:
+def read_runs(
+    folders: Iterable[Path], labels: Sequence[str] = (), unended: bool = False
+) -> list[FinishedRun]:
     """Read the runs in exactly these folders.
 
-    Those without an end, or with a malformed file, are left out with a notice. With
-    `labels` the others come in the order of these, and of their seeds.
+    Those without an end, unless these are wanted too (`unended`), or with a malformed
+    file, are left out with a notice. With `labels` the others come in the order of
+    these, and of their seeds.
     """
     found, reasons = [], []
     for folder in folders:
         try:
-            found.append(_read(folder))
+            found.append(read_run(folder, unended))
         except InputError as error:
             reasons.append(one_line(str(error)))
     _note_left_out(reasons)
@@ -69,8 +73,8 @@ def read_runs(folders: Iterable[Path], labels: Sequence[str] = ()) -> list[Finis
     return sorted(found, key=lambda run: (labels.index(run.label), run.seed))
 
 
-def collect(folders: Iterable[Path]) -> list[FinishedRun]:
-    """Read every run in and below these folders, each once.
+def collect(folders: Iterable[Path], unended: bool = False) -> list[FinishedRun]:
+    """Read every run in and below these folders, each once, as `read_runs` does.
 
     Runs of one method that are not seeds of one setting (other constants, other
     steps, the same seed twice) get labels of their own, with their folder's name.
@@ -82,7 +86,7 @@ def collect(folders: Iterable[Path]) -> list[FinishedRun]:
             name = shortened(top)
             raise InputError(f"`{name}` is not a folder. Give folders of runs.")
         found = sorted((run.path for run in RunFolder.below(top)), key=_in_order)
-        runs += read_runs(path for path in found if path.resolve() not in places)
+        runs += read_runs((p for p in found if p.resolve() not in places), (), unended)
         places |= {path.resolve(): top for path in found}
         inside = {path.resolve() for path in found}
         if not any(run.folder.resolve() in inside for run in runs):
@@ -152,15 +156,17 @@ def _note_left_out(reasons: Sequence[str]) -> None:
         warnings.warn(f"left out: {more} more runs.", Notice, stacklevel=3)
 
 
-def _read(folder: Path) -> FinishedRun:
+def read_run(folder: Path, unended: bool = False) -> FinishedRun:
+    """Read one run; one without an end is refused unless such are wanted."""
     files = RunFolder(folder)
     failure = None if files.has_summary() else files.failure()
     if failure is None:
-        files.require_whole()
-        config, summary = files.config(), files.summary()
+        if not unended:
+            files.require_whole()
+        config, summary = files.config(), _end_of(files)
         return FinishedRun(
             label=_label(folder, config),
-            seed=config["seed"],
+            seed=config.get("seed", 0),
             folder=folder,
             config=config,
             history=files.history(),
@@ -177,6 +183,14 @@ def _read(folder: Path) -> FinishedRun:
         outcome=FAILED,
         message=one_line(failure),
     )
+
+
+def _end_of(files: RunFolder) -> dict[str, Any]:
+    """How a run ended; one without an end is going on, or was killed."""
+    if files.has_summary():
+        return files.summary()
+    going_on = holder_of(files.path) is not None
+    return {"outcome": RUNNING if going_on else KILLED, "message": ""}
 
 
 def _label(folder: Path, config: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -16,12 +16,13 @@ from proxmesh.data.agent_files import agent_files, load_agents
 from proxmesh.data.datasets import DATASETS, Dataset, loaded
 from proxmesh.errors import InputError, Notice, shortened, unknown
 from proxmesh.graphs import CONSTRUCTORS, Graph, made
+from proxmesh.hashing import derived_seed
 from proxmesh.launchers import launched, threads_allowed
 from proxmesh.network import connect
+from proxmesh.network.links import Link, named
 from proxmesh.problems import LearningProblem, Only
 from proxmesh.problems.models import MODELS
 from proxmesh.problems.regularizers import REGULARIZERS
-from proxmesh.problems.sampling import derived_seed
 from proxmesh.runs.config import (
     HOW_IT_IS_COMPUTED,
     Config,
@@ -36,10 +37,10 @@ from proxmesh.solver.folder import RunFolder, without_empty
 from proxmesh.solver.preparation import prepared
 from proxmesh.solver.resuming import newest_whole
 from proxmesh.solver.run import Run
-from proxmesh.solver.settings import Hooks, Observer
+from proxmesh.solver.settings import Hooks, Logger, Observer
 from proxmesh.types import Algorithm, World
 
-__all__ = ["Built", "build", "build_algorithm", "build_graph"]
+__all__ = ["Built", "build", "build_algorithm", "build_graph", "build_links"]
 
 DEFAULT_L1 = 1e-4
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -73,6 +74,7 @@ class Built:
         force: bool = False,
         resume: bool = False,
         observer: Observer | None = None,
+        loggers: Sequence[Logger] = (),
     ) -> Run:
         """Prepare the run; its folder will hold the complete config.
 
@@ -94,6 +96,7 @@ class Built:
                 force=force or resume,
                 config=self.complete,
                 observer=observer,
+                callbacks=loggers,
                 progress=False,
             ),
             world=self.world,
@@ -160,12 +163,15 @@ def build(config: Config) -> Built:
         graph = build_graph(config)
     with config.building("regularizer"):
         regularizer = _regularizer(config)
+    with config.building("links"):
+        links = build_links(config)
     world = connect(
         graph,
         config.run.engine,
         dtype=DTYPES[config.run.dtype],
         device=_device(config),
         timeout=config.run.timeout,
+        links=links,
     )
     world.agree(_facts(config))
     with announcing_failure(world):
@@ -220,6 +226,11 @@ def build_graph(config: Config) -> Graph:
     if constructor and "seed" in inspect.signature(constructor).parameters:
         options.setdefault("seed", derived_seed(config.seed, "graph"))
     return made(section.name, section.agents, options, also_known=["agents"])
+
+
+def build_links(config: Config) -> tuple[Link, ...]:
+    """Build the models of the links, which draw from the seed's own stream."""
+    return named(config.links.options, derived_seed(config.seed, "links"))
 
 
 def _named(kind: str, known: Mapping[str, Any], name: str) -> Any:

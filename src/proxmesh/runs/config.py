@@ -66,6 +66,7 @@ CURVATURE = (  # on which constants that are found depend
     "algorithm.",
     "data.",
     "graph.",
+    "links.",
     "model.",
     "run.batch",
     "run.dtype",
@@ -135,6 +136,10 @@ class RegularizerSection(Named):
     only: str | list[str] | None = None
 
 
+class LinksSection(Named):
+    """What is wrong with the links: models by name, each with its main number."""
+
+
 class RunSection(Settings):
     """The settings of a run, and what a config decides besides."""
 
@@ -170,6 +175,7 @@ class Config(BaseModel):
     data: DataSection = DataSection()
     model: ModelSection = ModelSection()
     regularizer: RegularizerSection = RegularizerSection()
+    links: LinksSection = LinksSection()
     run: RunSection = RunSection()
 
     _source: Source = PrivateAttr(default_factory=Source)

@@ -151,7 +151,7 @@ def _state_in(
         tensors = tensors_in(file)
         if {*tensors} != {field.name for field in dataclasses.fields(kind)}:
             raise InputError(
-                f"`{file}` holds {', '.join(sorted(tensors))}, which is no state of "
+                f"`{file}` holds {', '.join(sorted(tensors))}, which is not a state of "
                 f"`{type(method).__name__}`. Give the algorithm of that run."
             )
         rows = {n: t.to(device) if t.ndim else t for n, t in tensors.items()}

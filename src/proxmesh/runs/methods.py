@@ -65,7 +65,7 @@ def method_named(name: str, of: str = "") -> Method:
         raise unknown("algorithm", name, ALGORITHMS, of=of)
     file, _, kind = whole_name(name).rpartition(":")
     found = _class_in(_loaded(Path(file)), kind, Path(name.rpartition(":")[0]))
-    return Method(found, color=GRAY, space=vars(found).get("space", {}))
+    return Method(found, title=kind, color=GRAY, space=vars(found).get("space", {}))
 
 
 def by_label(names: Sequence[str]) -> dict[str, str]:
@@ -139,7 +139,7 @@ def _class_in(module: ModuleType, kind: str, file: Path) -> type[Any]:
     who = f"class `{kind}` of `{shortened(file)}`"
     missing = [f"`{name}`" for name in NEEDED if name not in dir(found)]
     if missing:
-        raise InputError(f"{who} is no algorithm: it has no {', '.join(missing)}.")
+        raise InputError(f"{who} is not an algorithm: it has no {', '.join(missing)}.")
     if not dataclasses.is_dataclass(found):
         raise InputError(
             f"{who} is not a dataclass, so its values cannot be written down. Put "

@@ -37,6 +37,7 @@ __all__ = [
     "presets",
 ]
 
+AUTOMATIC = ("hsm-admm", "hsm-admm-direct")
 SECTIONS = ("tuned", "task", "methods")
 LABEL = r"\w[\w+-]*(\.[\w+-]+)*"  # also the name of a folder
 
@@ -56,6 +57,22 @@ class Parameters:
         options = dict(self.methods.get(label, {}))
         name = options.pop("algorithm", label)
         return {"name": name, **options}
+
+    def left_automatic(self) -> "Parameters":
+        """Without constants for the methods that do better with those they find."""
+        kept = {n: v for n, v in self.methods.items() if n not in AUTOMATIC}
+        return dataclasses.replace(self, methods=kept)
+
+    def budget_note(self, gradients: int) -> str:
+        """What to say where runs are much longer or shorter than the trials were."""
+        trial = self.tuned.get("gradients")
+        if not isinstance(trial, int) or 0.5 <= gradients / max(trial, 1) <= 2:
+            return ""
+        return (
+            f"they were tuned in trials of {trial:,} gradients per agent, and these "
+            f"runs have {gradients:,}. For constants that fit, type `proxmesh tune` "
+            "with the same options, then add `--params tuning/params.toml`."
+        )
 
     def differences(self, config: Mapping[str, Any]) -> list[str]:
         """What in a complete config is not as in the task these values are for."""

@@ -9,10 +9,12 @@ from proxmesh.errors import InputError
 from proxmesh.graphs import Graph
 from proxmesh.metrics import Metric
 from proxmesh.network import connect
+from proxmesh.network.links import Link
 from proxmesh.runs.build import build
 from proxmesh.runs.config import Config, flattened, load_config, without_empty
 from proxmesh.runs.methods import is_from_file, whole_name
 from proxmesh.solver.folder import RunFolder
+from proxmesh.solver.links_as_text import links_from_written
 from proxmesh.solver.method_as_text import from_written
 from proxmesh.solver.outcome import Outcome
 from proxmesh.solver.preparation import prepared
@@ -101,6 +103,7 @@ def resume(
     callbacks: Sequence[Callback] = (),
     observer: Observer | None = None,
     progress: Wanted = "auto",
+    links: Sequence[Link] | None = None,
 ) -> Result:
     """Go on with a run that was cut off: a crash, a power cut, Ctrl-C.
 
@@ -123,6 +126,8 @@ def resume(
         As in `proxmesh.solve`, and as before if they are not given.
     metrics, callbacks, observer, progress
         As in `proxmesh.solve`; they are not in the checkpoint.
+    links
+        The same as before, if one has a compressor of your own; others are kept.
 
     Returns
     -------
@@ -179,7 +184,12 @@ def resume(
     graph = Graph(manifest.agents, tuple(manifest.edges))
     like = facts_of(problem)
     world = connect(
-        graph, engine, dtype=like.dtype, device=like.device, timeout=settings.timeout
+        graph,
+        engine,
+        dtype=like.dtype,
+        device=like.device,
+        timeout=settings.timeout,
+        links=links_from_written(manifest.links) if links is None else links,
     )
     hooks = Hooks(
         metrics=metrics or {},

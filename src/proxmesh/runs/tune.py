@@ -1,6 +1,5 @@
 """The same search budget for every method, each trial a run folder of its own."""
 
-import datetime
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,9 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final, get_args
 
 import pandas as pd
-import tomli_w
 
-from proxmesh import __version__
 from proxmesh.errors import InputError, unknown
 from proxmesh.runs.compare import (
     built_method,
@@ -20,10 +17,11 @@ from proxmesh.runs.compare import (
     run_config,
     steps_within,
 )
-from proxmesh.runs.config import flattened, task_of
+from proxmesh.runs.config import flattened
 from proxmesh.runs.methods import method_named
 from proxmesh.runs.pool import Ended, PlannedRun
 from proxmesh.runs.spaces import Choice, Space
+from proxmesh.runs.tuned_file import write_parameters
 from proxmesh.solver.folder import RunFolder
 from proxmesh.solver.outcome import Outcome
 from proxmesh.types import Algorithm, finds_constants
@@ -39,7 +37,6 @@ __all__ = [
     "opened",
     "searches",
     "trial_table",
-    "write_parameters",
 ]
 
 Sampler: TypeAlias = Literal["tpe", "grid"]
@@ -159,7 +156,7 @@ class Search:
         """The options that reached the least, and what they reached."""
         if self.automatic_is_best:
             assert self.defaults is not None
-            return self.constants, self.defaults
+            return {}, self.defaults  # to be found again in every run
         return self.space.options(self.study.best_params), self.study.best_value
 
     @property
@@ -251,7 +248,8 @@ def _found_in(folder: Path) -> dict[str, Any]:
     """The constants that the run in a folder found itself."""
     config = RunFolder(folder).config()
     names = config.get("run", {}).get("automatic", ())
-    return {name: config["algorithm"][name] for name in names}
+    found = {name: config["algorithm"][name] for name in names}
+    return {name: v for name, v in found.items() if not isinstance(v, bool)}
 
 
 def _without_none(runs: Iterable[PlannedRun | None]) -> list[PlannedRun]:
@@ -283,9 +281,23 @@ def searches(
                 f"[{label}] with `--space FILE`, or leave the method out."
             )
         config_of = partial(_trial_config, task, name, budget, shard_size)
-        defaults = built_method({"name": name})
-        found.append(opened(defaults, space, budget, config_of, out / label, name=name))
+        method = opened(
+            built_method({"name": name}),
+            space,
+            budget,
+            config_of,
+            out / label,
+            name=name,
+            papers_form=_papers_form(name),
+        )
+        found.append(method)
     return found
+
+
+def _papers_form(name: str) -> Algorithm[Any] | None:
+    """The method with its paper's rule, where its defaults are another."""
+    values = method_named(name).papers_form
+    return built_method({"name": name, **values}) if values else None
 
 
 def _trial_config(
@@ -310,8 +322,9 @@ def opened(
     folder: Path,
     *,
     name: str = "",
+    papers_form: Algorithm[Any] | None = None,
 ) -> Search:
-    """Open the search of one method, which begins with these defaults."""
+    """Open the search of one method: its defaults first, then its paper's form."""
     optuna = _optuna()
     sampler = optuna.samplers.TPESampler(
         seed=budget.seed, n_startup_trials=RANDOM_TRIALS
@@ -319,7 +332,8 @@ def opened(
     study = optuna.create_study(sampler=sampler)
     automatic = finds_constants(defaults) and bool(defaults.missing)
     own = None if automatic else space.point(defaults)
-    points = [] if own is None else [own]
+    papers = None if papers_form is None else space.point(papers_form)
+    points = [point for point in (own, papers) if point is not None]
     if budget.sampler == "grid":
         points += space.grid(budget.trials - len(points) - automatic)
     for point in points:
@@ -341,46 +355,6 @@ def opened(
 def trial_table(made: Sequence[Search]) -> pd.DataFrame:
     """Every trial of every method."""
     return pd.DataFrame([row for search in made for row in search.trials])
-
-
-def write_parameters(
-    file: Path, made: Sequence[Search], config: Mapping[str, Any], command: str
-) -> None:
-    """Write the best values, and the command, budget and date that made them."""
-    budget = made[0].budget
-    made = [search for search in made if search.found]
-    if not made:
-        raise InputError(
-            f"every trial diverged or failed, see `{file.parent / 'trials.csv'}`. "
-            "Widen the search space, or allow shorter steps in it."
-        )
-    tree = {
-        "tuned": {
-            "command": command,
-            "date": datetime.datetime.now(datetime.UTC).date(),
-            "version": __version__,
-            "trials": budget.trials,
-            "gradients": budget.gradients,
-            "objective": budget.objective,
-            "sampler": budget.sampler,
-            "seed": config["seed"],
-            "reached": {s.label: s.best[1] for s in made},
-            "defaults_reached": {
-                s.label: s.defaults for s in made if s.defaults is not None
-            },
-            "automatic": {  # constants that no trial was better than
-                s.label: list(s.constants) for s in made if s.automatic_is_best
-            },
-        },
-        "task": task_of(config),
-        "methods": {search.label: _section(search) for search in made},
-    }
-    file.write_text(tomli_w.dumps(tree))
-
-
-def _section(search: Search) -> dict[str, Any]:
-    named = {} if search.method == search.label else {"algorithm": search.method}
-    return {**named, **search.best[0]}
 
 
 def _optuna() -> Any:

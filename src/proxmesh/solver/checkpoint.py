@@ -16,6 +16,7 @@ import hashlib
 import json
 import math
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,9 +30,17 @@ from torch import Tensor
 
 from proxmesh.errors import InputError
 from proxmesh.solver.durable import sha256_of, synced, written
-from proxmesh.solver.journal import Journal, rows_as_tensor, rows_from_tensor
+from proxmesh.solver.journal import (
+    Journal,
+    Seen,
+    rows_as_tensor,
+    rows_from_tensor,
+    seen_as_tensors,
+    seen_from_tensors,
+)
 from proxmesh.solver.method_as_text import from_written
 from proxmesh.solver.state import rebuilt, tensors_of
+from proxmesh.types import BY_EDGE
 
 __all__ = [
     "Checkpoint",
@@ -50,7 +59,9 @@ __all__ = [
 FORMAT: Final = 1
 MANIFEST = "manifest.json"
 MOST_BYTES_OF_MANIFEST = 256 * 2**20
-HISTORY, THEORY = "run.history", "run.theory"  # a dot: no field of a state
+OF_THE_RUN = "run."  # a dot: no field of a state
+HISTORY, THEORY = f"{OF_THE_RUN}history", f"{OF_THE_RUN}theory"
+EACH_AGENT, FIRST_LAYER = f"{OF_THE_RUN}agents", f"{OF_THE_RUN}first_layer"
 WRITING = ".writing-"
 
 S = TypeVar("S")
@@ -91,6 +102,7 @@ class Manifest(BaseModel):
     config_sha256: str  # of these facts
     settings: dict[str, Any]
     algorithm: dict[str, Any]
+    links: list[dict[str, Any]] = []
     problem: dict[str, Any]  # how it was computed, where that was measured
     config: dict[str, Any] | None
     files: list[RankFile]
@@ -170,21 +182,29 @@ class Checkpoint:
         parts: dict[str, dict[int, Tensor]] = {}
         for file in self._files_of(agents):
             for name, value in self._read(file).items():
-                if name in {HISTORY, THEORY}:
+                if name.startswith(OF_THE_RUN):
                     continue
                 if value.ndim == 0:
                     found[name] = value.clone()
                     continue
-                if len(value) != len(file.agents):
+                counts = self._counts(name, file.agents)
+                if len(value) != sum(counts):
                     raise InputError(
                         f"`{self.path / file.name}`: `{name}` has {len(value)} rows "
                         f"for {len(file.agents)} agents."
                     )
                 rows = parts.setdefault(name, {})
-                rows.update(zip(file.agents, value, strict=True))
+                rows.update(zip(file.agents, value.split(counts), strict=True))
         for name, rows in parts.items():
-            found[name] = torch.stack([rows[agent] for agent in agents]).to(device)
+            found[name] = torch.cat([rows[agent] for agent in agents]).to(device)
         return found
+
+    def _counts(self, name: str, agents: Sequence[int]) -> list[int]:
+        """Rows that each agent has in a field: one, or one for each of its edges."""
+        if not name.endswith(BY_EDGE):
+            return [1] * len(agents)
+        ends = Counter(end for edge in self.manifest.edges for end in edge)
+        return [ends[agent] for agent in agents]
 
     def state(self, kind: type[S], tensors: Mapping[str, Tensor]) -> S:
         """The tensors as a state of this kind."""
@@ -203,11 +223,15 @@ class Checkpoint:
         files = self._files_of(agents) if by_agent else manifest.files[:1]
         rows: list[Mapping[str, float]] = []
         theory: list[dict[str, float]] = []
+        agents_seen: list[Seen] = []
+        patterns: list[Seen] = []
         for file in files:
             tensors = self._read(file)
             read = rows_from_tensor(tensors[HISTORY], manifest.columns)
             rows += [r for r in read if not by_agent or r["agent"] in set(agents)]
             theory = rows_from_tensor(tensors[THEORY], manifest.theory_columns)
+            agents_seen = seen_from_tensors(EACH_AGENT, tensors)
+            patterns = seen_from_tensors(FIRST_LAYER, tensors)
         if by_agent:
             rows.sort(key=lambda row: (row["iteration"], row["agent"]))
         limit = float("inf") if manifest.limit is None else manifest.limit
@@ -218,6 +242,8 @@ class Checkpoint:
             limit=limit,
             theory=theory,
             seconds=manifest.seconds,
+            agents=agents_seen,
+            patterns=patterns,
         )
 
     def require_same(self, facts: Mapping[str, str]) -> None:
@@ -268,6 +294,8 @@ def write_rank_file(
     tensors = {
         HISTORY: rows_as_tensor(journal.rows, journal.columns),
         THEORY: rows_as_tensor(journal.theory, _names(journal.theory)),
+        **seen_as_tensors(EACH_AGENT, journal.agents),
+        **seen_as_tensors(FIRST_LAYER, journal.patterns),
     }
     kept: set[int] = set()
     for name, value in tensors_of(state).items():

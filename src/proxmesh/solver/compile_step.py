@@ -20,6 +20,7 @@ from proxmesh.types import (
     Branching,
     Problem,
     World,
+    advanced,
     branches,
     facts_of,
     reads_lazily,
@@ -148,14 +149,14 @@ class CompiledStep:
             self._graphs[method] = self._made(method, state)
         graph = self._graphs[method]
         if graph is None:
-            return method.step(state, self._problem, self._world)
+            return advanced(method, state, self._problem, self._world)
         return graph(state)
 
     def _made(self, method: Algorithm[Any], state: Any) -> "_Graph | None":
         """Compile one branch; what cannot be compiled runs as it is."""
 
         def step(current: Any) -> Any:
-            return method.step(current, self._problem, self._world)
+            return advanced(method, current, self._problem, self._world)
 
         state = _perturbed(state)
         trials = [at_iteration(state, k) for k in (state.k, state.k + 1)]
@@ -339,11 +340,11 @@ def _perturbed(state: Any) -> Any:
     rows = {n: v for n, v in tensors.items() if v.is_floating_point()}
     if sum(v.numel() * v.element_size() for v in rows.values()) > COPIED_UP_TO:
         return state
-    moved = {
-        name: value
-        + 0.01 * torch.linspace(i, 100, value.numel()).sin().to(value).view_as(value)
-        for i, (name, value) in enumerate(rows.items())
-    }
+    moved = {}
+    for i, (name, value) in enumerate(rows.items()):
+        waves = torch.linspace(i, 100, value.numel()).sin().to(value).view_as(value)
+        a_number_each = value.ndim > 1 and value.shape[1] == 1  # it may have to be > 0
+        moved[name] = value + 0.01 * waves * (value if a_number_each else 1)
     return rebuilt(type(state), {**tensors, **moved})
 
 

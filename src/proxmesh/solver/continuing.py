@@ -8,7 +8,15 @@ from proxmesh.solver.checkpoint import Checkpoint
 from proxmesh.solver.result import Result
 from proxmesh.solver.settings import Settings
 from proxmesh.solver.state import state_of
-from proxmesh.types import Algorithm, Problem, World, finds_constants
+from proxmesh.solver.suiting import suited_before
+from proxmesh.types import (
+    Algorithm,
+    Problem,
+    World,
+    finds_constants,
+    has_links,
+    started,
+)
 
 __all__ = [
     "as_before",
@@ -27,7 +35,9 @@ def restored(
     tensors = checkpoint.tensors(world.agents, world.degree.device)
     kind = state_of(algorithm)
     if kind is None:  # it does not say: have it make one
-        kind = type(algorithm.init(tensors["x"], problem, world))
+        kind = type(started(algorithm, tensors["x"], problem, world))
+    elif has_links(world):
+        kind = world.state_kind(kind, algorithm)
     return checkpoint.state(kind, tensors)
 
 
@@ -59,6 +69,7 @@ def as_saved(settings: Settings, saved: Mapping[str, Any]) -> Settings:
 
 def with_constants_of(earlier: Any, algorithm: Algorithm[Any]) -> Algorithm[Any]:
     """The algorithm with what an earlier run of the same kind has found."""
+    algorithm = suited_before(earlier, algorithm)
     same_kind = type(earlier) is type(algorithm)
     if same_kind and finds_constants(algorithm) and algorithm.missing:
         return algorithm.with_constants_of(earlier)

@@ -7,7 +7,15 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from proxmesh.types import Algorithm, Cost, Problem, World, facts_of
+from proxmesh.types import (
+    Algorithm,
+    Cost,
+    Linked,
+    Problem,
+    World,
+    facts_of,
+    has_links,
+)
 
 __all__ = ["Costs"]
 
@@ -27,6 +35,7 @@ class Costs:
     vectors: int = 0
     bytes: int = 0  # over all edges, both directions
     counted: int = -1  # the last iteration
+    imperfect: Linked | None = None  # links that change what a vector takes
 
     @staticmethod
     def up_to(
@@ -40,6 +49,7 @@ class Costs:
             entries=x.shape[1],
             entry_bytes=x.element_size(),
             links=world.num_links,
+            imperfect=world if has_links(world) else None,
         )
         costs.catch_up(k)
         return costs
@@ -49,9 +59,12 @@ class Costs:
         cost = self.algorithm.cost(k)
         size = self.shard_size if cost.batch == "shard" else cost.batch
         self.gradients += round(cost.gradients * (size or self.batch_size))
+        if cost.look is not None:
+            self.gradients += cost.look.gradients * self.batch_size
+            self.gradients += cost.look.sample_gradients
         self.vectors += cost.vectors
         if self.links:
-            self.bytes += cost.vectors * self._bytes_of(cost) * self.links
+            self.bytes += cost.vectors * self._bytes_of(cost, k) * self.links
         self.counted = k
 
     def catch_up(self, k: int) -> None:
@@ -59,11 +72,15 @@ class Costs:
         for iteration in range(self.counted + 1, k + 1):
             self.add(iteration)
 
-    def _bytes_of(self, cost: Cost) -> int:
-        """Of one vector, as it is sent."""
-        if cost.compressor is None:
+    def _bytes_of(self, cost: Cost, k: int) -> int:
+        """Of one vector, as it is sent in iteration k."""
+        width = 8 * self.entry_bytes
+        if cost.compressor is not None:
+            bits = cost.compressor.message_bits(self.entries, width)
+        elif self.imperfect is not None:
+            bits = self.imperfect.message_bits(k, self.entries, width)
+        else:
             return self.entries * self.entry_bytes
-        bits = cost.compressor.message_bits(self.entries, 8 * self.entry_bytes)
         return math.ceil(bits / 8)
 
     def row(self) -> dict[str, float]:

@@ -1,12 +1,13 @@
 """Files that are whole or not there: written aside, brought to the disk, renamed."""
 
 import contextlib
+import errno
 import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
 
-__all__ = ["replaced", "sha256_of", "synced", "written"]
+__all__ = ["appended", "replaced", "sha256_of", "synced", "written"]
 
 ASIDE = ".new"
 
@@ -40,6 +41,34 @@ def replaced(file: Path, write: Callable[[Path], object]) -> None:
             aside.unlink(missing_ok=True)
         raise
     synced(file.parent)
+
+
+def appended(file: Path, text: Callable[[bool], str]) -> None:
+    """Add lines to a file at once; where the disk is full, it stays as it was.
+
+    `text` is asked whether the file is empty: it then begins with a header.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     note = Path(place) / "note.txt"
+    ...     for _ in range(2):
+    ...         appended(note, lambda empty: "first " if empty else "second ")
+    ...     note.read_text()
+    'first second '
+    """
+    with file.open("ab", buffering=0) as opened:
+        size = opened.tell()
+        line = text(not size).encode()
+        try:
+            cut = opened.write(line) < len(line)
+        except OSError:
+            opened.truncate(size)
+            raise
+        if cut:
+            opened.truncate(size)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def synced(path: Path) -> None:

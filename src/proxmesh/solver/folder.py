@@ -1,21 +1,20 @@
 """A run folder: the one place that writes its files, and the one that reads them."""
 
-import errno
 import json
 import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-import tomli_w
 from safetensors import SafetensorError
 
 from proxmesh.errors import InputError, shortened
-from proxmesh.solver.durable import replaced, written
+from proxmesh.solver.closeup_files import FirstLayer, agents_in, first_layer_in
+from proxmesh.solver.config_text import config_as_text, without_empty
+from proxmesh.solver.durable import appended, written
 from proxmesh.solver.lock import FolderLock, holder_of
 from proxmesh.solver.outcome import Outcome
 from proxmesh.solver.reading import (
@@ -71,6 +70,9 @@ class RunFolder:
     FAILURE = "failed.txt"
     ROWS_OR_END = frozenset({"history.csv", "summary.json", FAILURE})
     THEORY = "theory.csv"
+    EACH_AGENT = "agents.csv"
+    FIRST_LAYER = "first_layer.csv"
+    EVENTS = "tensorboard"  # a folder
     MADE_BESIDES = (
         "model.safetensors",
         "sparse_model.safetensors",
@@ -78,6 +80,9 @@ class RunFolder:
         "curves.png",
         THEORY,
         "theory.png",
+        EACH_AGENT,
+        FIRST_LAYER,
+        "report.html",
         FAILURE,
     )
 
@@ -141,6 +146,8 @@ class RunFolder:
         self.require_free(force)
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            if self.held:  # or else its events are somebody's
+                shutil.rmtree(self.path / self.EVENTS, ignore_errors=True)
             for name in (*self.HOLDS_A_RUN, *self.MADE_BESIDES):
                 (self.path / name).unlink(missing_ok=True)
             shutil.rmtree(self.checkpoints, ignore_errors=True)
@@ -155,7 +162,8 @@ class RunFolder:
         history.
         """
         try:
-            for name in ("summary.json", self.FAILURE):
+            ended = ("summary.json", self.FAILURE)
+            for name in (*ended, self.EACH_AGENT, self.FIRST_LAYER):
                 (self.path / name).unlink(missing_ok=True)
             opened = RunFolder(self.path, by_agent=bool(agents))
             for agent in agents or (None,):
@@ -185,7 +193,7 @@ class RunFolder:
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Write the complete config, which reruns the run exactly."""
-        text = tomli_w.dumps(without_empty(config))
+        text = config_as_text(config)
         try:
             written(self.path / "config.toml", text)
         except OSError as error:
@@ -197,33 +205,38 @@ class RunFolder:
         Where the disk is full, the file stays as it was.
         """
         file = self._history_of(row["agent"] if self.by_agent else None)
-        with file.open("ab", buffering=0) as opened:
-            size = opened.tell()
-            line = _csv([row], columns, header=not size).encode()
-            try:
-                cut = opened.write(line) < len(line)
-            except OSError:
-                opened.truncate(size)
-                raise
-            if cut:
-                opened.truncate(size)
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        appended(file, lambda empty: _csv([row], columns, header=empty))
+
+    def append_text(self, name: str, text: str) -> None:
+        """Add lines to one of the files beside the history, as `append` does."""
+        appended(self.path / name, lambda _: text)
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write one of them anew."""
+        written(self.path / name, text)
 
     def _history_of(self, agent: float | None) -> Path:
         if agent is None:
             return self.path / "history.csv"
         return self.path / AGENTS / f"{int(agent)}.csv"
 
-    def write_result(self, result: "Result", summary: bool = True) -> None:
+    def write_result(
+        self,
+        result: "Result",
+        summary: bool = True,
+        besides: Mapping[str, str] | None = None,
+    ) -> None:
         """Write what is known at the end: what is dearest first, the summary last.
 
-        With a summary a run is whole.
+        With a summary a run is whole. `besides`: more files, by their names.
         """
         try:
             self._write_models(result)
             if not self.by_agent:
                 text = result.history.to_csv(index=False)
                 written(self.path / "history.csv", text)
+            for name, text in (besides or {}).items():
+                written(self.path / name, text)
             if result.monitor is not None and result.monitor.rows and summary:
                 rows = result.monitor.rows
                 written(self.path / self.THEORY, _csv(rows, list(rows[0])))
@@ -238,6 +251,8 @@ class RunFolder:
             ) from error
 
     def _write_models(self, result: "Result") -> None:
+        from proxmesh.solver.weights import write_weights
+
         models: dict[str, nn.Module | None] = {
             "model": result.model,
             "sparse_model": result.sparse_model,
@@ -246,8 +261,7 @@ class RunFolder:
             models |= {f"{AGENTS}/{a}": module for a, module in result.agent_models()}
         for name, module in models.items():
             if module is not None:
-                file = self.path / f"{name}.safetensors"
-                replaced(file, partial(_save, module))
+                write_weights(self.path / f"{name}.safetensors", module)
 
     def write_failure(self, reason: str) -> None:
         """Keep why a run ended without a result."""
@@ -278,6 +292,16 @@ class RunFolder:
         """What the monitor `theory` saw, if the run had one."""
         file = self.path / self.THEORY
         return table_in(file) if os.path.lexists(file) else None
+
+    def agents(self) -> "pd.DataFrame | None":
+        """Every agent's loss and consensus error along the run, if they were kept."""
+        file = self.path / self.EACH_AGENT
+        return agents_in(file) if os.path.lexists(file) else None
+
+    def first_layer(self) -> FirstLayer | None:
+        """Which weights of the first layer are not zero along the run, if kept."""
+        file = self.path / self.FIRST_LAYER
+        return first_layer_in(file) if os.path.lexists(file) else None
 
     def failure(self) -> str | None:
         """Why the run ended without a result, if it did."""
@@ -359,33 +383,12 @@ def are_of_a_run(names: Set[str]) -> bool:
     return begun or not RunFolder.ROWS_OR_END.isdisjoint(names)
 
 
-def without_empty(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop what TOML cannot say: keys without a value.
-
-    Examples
-    --------
-    >>> without_empty({"seed": 0, "run": {"target": {}, "steps": 5, "monitor": None}})
-    {'seed': 0, 'run': {'steps': 5}}
-    """
-    return {
-        key: without_empty(value) if isinstance(value, Mapping) else value
-        for key, value in config.items()
-        if value is not None and value not in ({}, [])
-    }
-
-
 def _csv(
     rows: Sequence[Mapping[str, float]], columns: Sequence[str], header: bool = True
 ) -> str:
     from proxmesh.solver.history import table
 
     return table(rows, columns).to_csv(index=False, header=header)
-
-
-def _save(module: "nn.Module", file: Path) -> None:
-    from safetensors.torch import save_model
-
-    save_model(module, str(file))
 
 
 def _not_writable(path: Path, error: OSError) -> InputError:

@@ -2,7 +2,7 @@
 
 import contextlib
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, final
@@ -10,8 +10,9 @@ from typing import Any, final
 import torch
 
 from proxmesh.errors import InputError, LostRankError, Notice
-from proxmesh.metrics import HIGHER_IS_BETTER, measure, measure_alone
+from proxmesh.metrics import HIGHER_IS_BETTER, measure_alone, measure_closely
 from proxmesh.solver.arguments import require_columns
+from proxmesh.solver.closeups import Closeups
 from proxmesh.solver.compile_step import Advance
 from proxmesh.solver.costs import Costs
 from proxmesh.solver.divergence import BLOW_UP, is_finite, post_mortem
@@ -43,6 +44,7 @@ class Loop:
     """One run in progress."""
 
     step: Advance
+    plain_step: Advance  # the same uncompiled, to find where a run went wrong
     algorithm: Algorithm[Any]
     problem: Problem
     world: World
@@ -57,6 +59,8 @@ class Loop:
     folder: RunFolder | None = None  # once there is something to write
     saver: Saver | None = None
     unwritten: list[Mapping[str, float]] = field(default_factory=list)
+    told: bool = False  # that the disk takes nothing
+    closeups: Closeups | None = None  # where there is a folder to keep them in
     good: LastGood = field(default_factory=LastGood)
     looked: int = -1  # the last iteration whose evaluation was finished
     patience: list[Patience] = field(default_factory=list)
@@ -104,6 +108,9 @@ class Loop:
     def _begun(self, state: Any) -> Result | None:
         """Look where the run begins, or open its folder where it goes on."""
         k, journal = int(state.k), self.journal
+        kept = self.hooks.out is not None and self.settings.evaluation == "mean"
+        if self._everywhere(kept):
+            self.closeups = Closeups(self.problem, self.world, journal)
         asked = [EarlyStopping(*one) for one in self.settings.patience.items()]
         for rule in (*asked, *self.hooks.rules):
             self.patience.append(Patience(rule, journal.rows))
@@ -111,6 +118,7 @@ class Loop:
             self.looked = k
             return None if self._evaluate(state) else self._diverged(state, k)
         self._open_folder(resumed_at=k)
+        self._append([])
         self._begin_to_log()
         if journal.rows[-1]["iteration"] < k and self._is_to_look_at(k):
             return self._looked(state, k)  # it was cut off before it had
@@ -197,7 +205,7 @@ class Loop:
 
     def _evaluate(self, state: Any) -> bool:
         """Add rows to the history; False, and no row, if the state has blown up."""
-        rows = self._measured(state)
+        rows, each = self._measured(state)
         sizes = [next(row[n] for n in SIZES if n in row) for row in rows]
         journal = self.journal
         small = self._everywhere(all(size <= journal.limit for size in sizes))
@@ -211,9 +219,11 @@ class Loop:
             require_columns(waited_for, journal.columns, "patience")
             self._open_folder()  # only now: what was wrong has been found
             self._begin_to_log()
+        if self.closeups is not None:
+            self.closeups.look(state, each)
+        journal.rows += rows
+        self._append(rows)
         for row in rows:
-            journal.rows.append(row)
-            self._append(row)
             for patience in self.patience:
                 patience.add(row)
             if self.world.is_root:
@@ -229,35 +239,44 @@ class Loop:
                 logger.begin(self.journal.rows)
                 self.ends.callback(logger.close)
 
-    def _append(self, row: Mapping[str, float]) -> None:
-        """Write a row of the history now, or as soon as the disk takes it."""
+    def _append(self, rows: Sequence[Mapping[str, float]]) -> None:
+        """Write rows of the history now, or as soon as the disk takes them."""
         if self.folder is None:
             return
-        told = bool(self.unwritten)
-        self.unwritten.append(row)
+        self.unwritten += rows
         try:
             while self.unwritten:
                 self.folder.append(self.unwritten[0], self.journal.columns)
                 del self.unwritten[0]
+            if self.closeups is not None:
+                self.closeups.write(self.folder)
         except OSError as error:
-            if not told:
+            if not self.told:
                 warnings.warn(
                     f"the history in `{self.folder.path}` cannot be written: "
                     f"{error.strerror}. The run goes on, and tries again.",
                     Notice,
                     stacklevel=2,
                 )
+            self.told = True
+        else:
+            self.told = False
 
-    def _measured(self, state: Any) -> list[dict[str, float]]:
-        """One row, the root's on every rank; or one for each agent that lives here."""
+    def _measured(
+        self, state: Any
+    ) -> tuple[list[dict[str, float]], dict[str, torch.Tensor]]:
+        """One row, the root's on every rank; or one for each agent that lives here.
+
+        With the one row also the local agents' parts of it.
+        """
         counts = {"iteration": int(state.k), **self.costs.row()}
         counts["seconds"] = self.clock.seconds
         if self.settings.evaluation == "local":
             found = measure_alone(state, self.problem, self.world.agents)
-            return [{**counts, **row} for row in found]
+            return [{**counts, **row} for row in found], {}
         own, kkt = self.hooks.metrics, self.settings.kkt
-        row = measure(state, self.problem, self.world, own, kkt)
-        return [self.world.share({**counts, **row})]
+        row, each = measure_closely(state, self.problem, self.world, own, kkt)
+        return [self.world.share({**counts, **row})], each
 
     def _everywhere(self, flag: bool) -> bool:
         """Whether it holds on every rank, so that all take the same decision."""
@@ -319,13 +338,10 @@ class Loop:
             self.ends.callback(self.saver.wait)  # whatever ends the run
 
     def _diverged(self, good: Any, last: int) -> Result:
-        def step(state: Any) -> Any:
-            return self.algorithm.step(state, self.problem, self.world)
-
         remedy = "Shorten the step."
         if knows_a_remedy(self.algorithm):
             remedy = self.algorithm.remedy()
-        message = post_mortem(good, step, last, self.world, remedy)
+        message = post_mortem(good, self.plain_step, last, self.world, remedy)
         if self.hooks.observer is None or self.hooks.progress:
             # A returned result is easily left unread.
             warnings.warn(f"the run diverged {message}", Notice, stacklevel=5)
@@ -348,7 +364,10 @@ class Loop:
             folder=None if self.folder is None else self.folder.path,
         )
         if self.folder is not None:
-            self.folder.write_result(result, summary=self.world.is_root)
+            besides = {}
+            if self.closeups is not None:
+                besides = self.closeups.at_the_end(int(state.k), result.means)
+            self.folder.write_result(result, self.world.is_root, besides)
         return result
 
     def _means(self, state: Any) -> dict[str, torch.Tensor]:

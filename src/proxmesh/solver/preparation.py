@@ -40,6 +40,7 @@ from proxmesh.solver.method_as_text import from_written
 from proxmesh.solver.result import Result
 from proxmesh.solver.run import Run
 from proxmesh.solver.settings import Hooks, Settings
+from proxmesh.solver.suiting import suited
 from proxmesh.solver.threads import ThreadWatch
 from proxmesh.theory import Settled, settled
 from proxmesh.types import (
@@ -50,6 +51,7 @@ from proxmesh.types import (
     chooses_a_way,
     facts_of,
     finds_constants,
+    started,
     starts_itself,
 )
 
@@ -99,7 +101,7 @@ def _prepared(  # noqa: PLR0917 - it is `prepared`
     require_parts(problem, algorithm)
     require_wishes(settings, hooks)
     given = hooks.x0 if state is None else state.x
-    world = world or _joined(problem, graph, given, settings)
+    world = world or _joined(problem, graph, given, settings, hooks)
     threads = ThreadWatch.over(settings.threads)
     graph = as_graph(graph)
     with announcing_failure(world):
@@ -111,6 +113,7 @@ def _prepared(  # noqa: PLR0917 - it is `prepared`
         _tell(hooks, "opening the data")
         problem = _local_part(problem, world)
         require_room(algorithm, problem, world)
+        algorithm, fitted = suited(algorithm, problem, world, given)
         if checkpoint is not None:
             state = restored(checkpoint, algorithm, problem, world)
             given = state.x
@@ -120,12 +123,14 @@ def _prepared(  # noqa: PLR0917 - it is `prepared`
         start = 0 if state is None else int(state.k)
         facts = deciding(algorithm, problem, rows, settings, hooks)
         world.agree({**facts, "start": f"iteration {start}"})
-        found = Settled(algorithm, automatic=found_before(checkpoint))
+        found = Settled(algorithm, automatic=found_before(checkpoint) or fitted)
         if state is None:
             if given is None and hooks.init == "same":
                 rows = _rows_of_root(rows, world)
-            found = _settled(algorithm, problem, world, graph, rows, hooks=hooks)
-            state = found.algorithm.init(rows, problem, world)
+            found = _settled(
+                algorithm, problem, world, graph, rows, hooks=hooks, fitted=fitted
+            )
+            state = started(found.algorithm, rows, problem, world)
         del rows, given  # the state must be the only one to hold them: they are large
         reuse_large_blocks(state.x)  # also where a run goes on
         if settings.compile == "auto":
@@ -156,6 +161,7 @@ def _settled(
     rows: Tensor,
     *,
     hooks: Hooks,
+    fitted: tuple[str, ...],
 ) -> Settled:
     """Find what is missing; afterwards the first gradients are taken."""
     reuse_large_blocks(rows)
@@ -163,7 +169,7 @@ def _settled(
         _tell(hooks, "finding constants")
     found = settled(algorithm, problem, world, graph, rows)
     _tell(hooks, "taking the first gradients")
-    return found
+    return replace(found, automatic=(*found.automatic, *fitted))
 
 
 def _counted(
@@ -183,7 +189,11 @@ def _tell(hooks: Hooks, stage: str) -> None:
 
 
 def _joined(
-    problem: Problem, graph: Any, rows: Tensor | None, settings: Settings
+    problem: Problem,
+    graph: Any,
+    rows: Tensor | None,
+    settings: Settings,
+    hooks: Hooks,
 ) -> World:
     """Join the network in the precision of the rows."""
     like = facts_of(problem) if rows is None else rows
@@ -193,6 +203,7 @@ def _joined(
         dtype=like.dtype,
         device=like.device,
         timeout=settings.timeout,
+        links=hooks.links,
     )
 
 

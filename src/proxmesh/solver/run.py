@@ -23,6 +23,7 @@ from proxmesh.solver.facts import deciding
 from proxmesh.solver.failures import announcing_failure
 from proxmesh.solver.folder import without_empty
 from proxmesh.solver.journal import Journal
+from proxmesh.solver.links_as_text import links_as_written
 from proxmesh.solver.loop import Loop
 from proxmesh.solver.method_as_text import as_written
 from proxmesh.solver.result import Result
@@ -30,13 +31,22 @@ from proxmesh.solver.saving import Interval, Saver
 from proxmesh.solver.settings import MAY_CHANGE, Hooks, Observer, Settings
 from proxmesh.solver.state import is_record
 from proxmesh.solver.threads import ThreadWatch
-from proxmesh.theory import Certificate, Monitor, Settled, StepCertificate, certify
+from proxmesh.theory import (
+    Certificate,
+    Looks,
+    Monitor,
+    Settled,
+    StepCertificate,
+    certify,
+)
 from proxmesh.theory import settled as settle
 from proxmesh.types import (
     Algorithm,
     Problem,
     World,
+    advanced,
     chooses_a_way,
+    has_links,
     has_step_bound,
     reads_lazily,
 )
@@ -122,7 +132,7 @@ class Run(Generic[S]):
         """The first state, until the run goes."""
         if not self._states:
             raise InputError(
-                "this run has gone already. Prepare another, or go on from its result: "
+                "this run was made already. Prepare another, or go on from its result: "
                 "`prepare(..., state=result)`."
             )
         return self._states[0]
@@ -179,13 +189,16 @@ class Run(Generic[S]):
     @property
     def description(self) -> dict[str, Any]:
         """The run in the words of a config, as far as objects tell what they are."""
-        return described(
+        told = described(
             self.problem,
             self.graph,
             settings=self.settings,
             hooks=self.hooks,
             settled=self.settled,
         )
+        if has_links(self.world):
+            told["links"] = {"models": [repr(model) for model in self.world.links]}
+        return told
 
     @property
     def facts(self) -> dict[str, str]:
@@ -194,7 +207,10 @@ class Run(Generic[S]):
         told = deciding(self.algorithm, self.problem, rows, self.settings, self.hooks)
         shared = {name: told[name] for name in told if name not in MAY_CHANGE}
         edges = fingerprint(self.graph.edges)
-        return {**shared, "graph": f"{self.graph.n} agents, edges {edges[:16]}"}
+        shared["graph"] = f"{self.graph.n} agents, edges {edges[:16]}"
+        if has_links(self.world):
+            shared["links"] = repr(self.world.links)
+        return shared
 
     def go(self, observer: Observer | None = None) -> Result[S]:
         """Carry it out, once.
@@ -207,11 +223,12 @@ class Run(Generic[S]):
         observer = observer or self.hooks.observer
         shown = observer.shown() if isinstance(observer, Watcher) else nullcontext()
         with announcing_failure(self.world), shown:
-            step = self._step(observer)
+            step = self._looking(self._step(observer))
             if self.settings.compile == "on":
                 self.threads.may_lower = False  # their number is in the compiled code
             loop = Loop(
                 step=step,
+                plain_step=self._looking(self._plain_step(self.problem)),
                 algorithm=self.algorithm,
                 problem=self.problem,
                 world=self.world,
@@ -256,6 +273,9 @@ class Run(Generic[S]):
                 **as_written(self.algorithm),
                 "automatic": list(self.settled.automatic),
             },
+            "links": links_as_written(self.world.links)
+            if has_links(self.world)
+            else [],
             "problem": self.problem.taken if chooses_a_way(self.problem) else {},
             "config": without_empty(self.config),
         }
@@ -299,10 +319,26 @@ class Run(Generic[S]):
             observer.on_compile(made.seconds)
         return self._plain_step(made) if isinstance(made, CompiledGradients) else made
 
+    def _looking(self, step: Advance) -> Advance:
+        """The step of a method that looks at the losses along the path, looks included.
+
+        A look belongs to the step after it: cut off between the two, a run that goes on
+        looks again.
+        """
+        algorithm = self.algorithm
+        if not (isinstance(algorithm, HSMADMM) and algorithm.follows):
+            return step
+        looks = Looks(algorithm, self.problem, self.world, self.graph)
+
+        def advance(state: Any) -> Any:
+            return step(looks(state))
+
+        return advance
+
     def _plain_step(self, problem: Problem) -> Advance:
         algorithm, world = self.algorithm, self.world
 
         def step(state: Any) -> Any:
-            return algorithm.step(state, problem, world)
+            return advanced(algorithm, state, problem, world)
 
         return step

@@ -1,6 +1,5 @@
 """When checkpoints are made, and by whom: beside the run, not in its way."""
 
-import dataclasses
 import re
 import threading
 import time
@@ -193,10 +192,7 @@ class Saver:
         return seconds - self._since >= wait
 
     def _start(self, state: Any, journal: Journal) -> None:
-        so_far = dataclasses.replace(
-            journal, rows=list(journal.rows), theory=list(journal.theory)
-        )
-        writing = _Writing(int(state.k), so_far)
+        writing = _Writing(int(state.k), journal.so_far())
         self._since, self._writing = journal.seconds, writing
         writing.thread = threading.Thread(
             target=self._write, args=(writing, state), name="checkpoint"

@@ -225,6 +225,7 @@ class Hooks:
     out: Path | None = None
     config: Any = None  # a mapping, or a function from the prepared run to one
     force: bool = False
+    links: Sequence[Any] = ()
 
     @property
     def loggers(self) -> list[Logger]:
@@ -261,6 +262,11 @@ class Hooks:
             raise InputError(
                 "`callbacks` must be a list of functions f(row, state), loggers and "
                 "EarlyStopping."
+            )
+        if given["links"] and not isinstance(given["engine"], str):
+            raise InputError(
+                "`links` go with an engine's name; a network that was joined before "
+                "has its own: `connect(graph, links=...)`."
             )
         if given["progress"] not in SWITCH:
             known = ["True", "False", "auto"]

@@ -12,6 +12,7 @@ from torch import Tensor
 from proxmesh.graphs import Graph
 from proxmesh.metrics import Metric
 from proxmesh.network import TIMEOUT
+from proxmesh.network.links import Link
 from proxmesh.solver.preparation import prepared
 from proxmesh.solver.result import Result
 from proxmesh.solver.run import Run
@@ -52,6 +53,7 @@ def prepare(
     out: str | Path | None = None,
     config: Mapping[str, Any] | Callable[[Run], Mapping[str, Any]] | None = None,
     force: bool = False,
+    links: Sequence[Link] = (),
 ) -> Run[S]:
     """Make a run ready, to look at it before it goes.
 
@@ -65,7 +67,7 @@ def prepare(
         What to minimize, how, who talks to whom, and how many iterations.
     epochs, state, x0, init, engine, timeout, eval_every, evaluation, target, \
 patience, metrics, kkt, monitor, callbacks, observer, progress, compile, \
-checkpoint_every, threads, out, config, force
+checkpoint_every, threads, out, config, force, links
         See `proxmesh.solve`, which is ``prepare(...).go()``.
 
     Returns
@@ -84,7 +86,7 @@ checkpoint_every, threads, out, config, force
     ...     pm.datasets.breast_cancer().split(4))
     >>> run = pm.prepare(problem, pm.HSMADMM(), pm.graphs.ring(4), steps=100)
     >>> run.settled.automatic, run.cost().vectors
-    (('c_rho', 'c_eta', 'c_a', 'smoothness'), 101)
+    (('c_rho', 'c_eta', 'smoothness', 'follow'), 101)
     >>> str(run.go().outcome)
     'finished'
     """
@@ -185,6 +187,9 @@ def solve(*args: Any, **kwargs: Any) -> Result:
         Run folder to write as the run goes, the config to keep in it (or a function
         that makes it from the prepared run), and whether to overwrite a run that is
         there. In a distributed run the root writes it.
+    links
+        What is wrong with the links, as models of `proxmesh.links`; none: they are
+        perfect. HSM-ADMM sets its `dual_gain` and `fresh` from them.
 
     Returns
     -------

@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from proxmesh.types import tells_state
+from proxmesh.types import BY_EDGE, tells_state
 
 __all__ = [
     "STATE",
@@ -60,7 +60,7 @@ def rows_of(state: Any) -> dict[str, Tensor]:
     return {
         name: value
         for name, value in tensors_of(state).items()
-        if value.is_floating_point() and value.ndim > 1
+        if value.is_floating_point() and value.ndim > 1 and not name.endswith(BY_EDGE)
     }
 
 

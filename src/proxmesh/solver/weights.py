@@ -3,15 +3,21 @@
 from pathlib import Path
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, load_model
+from safetensors.torch import load_file, load_model, save_model
 from torch import Tensor, nn
 
 from proxmesh.errors import InputError, shortened
+from proxmesh.solver.durable import replaced
 
-__all__ = ["MODEL_FILES", "tensors_in", "with_weights_in"]
+__all__ = ["MODEL_FILES", "tensors_in", "with_weights_in", "write_weights"]
 
 MODEL_FILES = {"x": "model.safetensors", "sparse": "sparse_model.safetensors"}
 """The file of each model, by the rows that it is the average of."""
+
+
+def write_weights(file: Path, module: nn.Module) -> None:
+    """Write the parameters and buffers of a module in one piece."""
+    replaced(file, lambda aside: save_model(module, str(aside)))
 
 
 def tensors_in(file: Path) -> dict[str, Tensor]:

@@ -15,20 +15,18 @@ import networkx as nx
 import numpy as np
 
 from proxmesh.algorithms import HSMADMM
-from proxmesh.algorithms.hsm_admm import GRAPH_FREE_RATIO
+from proxmesh.algorithms.hsm_admm_remedy import GRAPH_FREE_RATIO
 from proxmesh.checks import require_whole
 from proxmesh.errors import InputError
 from proxmesh.graphs import Graph, as_graph
 from proxmesh.theory.automatic import settled_for
 from proxmesh.theory.curvatures import curvatures, rounded_up
-from proxmesh.theory.spectra import Spectra, Vector
+from proxmesh.theory.spectra import LINEARIZED, Spectra, Vector
 from proxmesh.theory.steps import StepCertificate, Verdict, certify_steps
 from proxmesh.types import WithStepBound, has_step_bound
 
 __all__ = ["Certificate", "Verdict", "certify"]
 
-LINEARIZED = 0.75
-"""How much of ``rho A'A`` a linearized step must cover (He, Ma, Yuan 2020)."""
 FOREVER = 10**18  # iterations; nobody waits longer for a certificate
 
 
@@ -267,12 +265,12 @@ class _Examined:
 
     def _at(self, k: int) -> tuple[float, Vector]:
         """Penalty and inverse steps of iteration k."""
-        t = (k + self.algorithm.k0) ** (1 / 3)
+        t = (k + self.algorithm.k0) ** self.algorithm.growth
         return self.c_rho * t, self.c_eta * t * self.weight + self.offset
 
     def needed(self, threshold: float) -> float:
         """The smallest c_eta that is stable for the worst prox from k = 1 on."""
-        t = (1 + self.algorithm.k0) ** (1 / 3)
+        t = (1 + self.algorithm.k0) ** self.algorithm.growth
         coupling = LINEARIZED * self.c_rho
         own = coupling * self.split + (self.upper / 2 - self.offset) / t
         at_first = self.spectra.largest(self.weight, coupling, own)
@@ -309,6 +307,8 @@ class _Examined:
             return None
         if holds(1):
             return 1
+        if self.algorithm.growth == 0:
+            return None
         high = 2
         while high < FOREVER and not holds(high):
             high *= 2
@@ -336,15 +336,22 @@ class _Examined:
         above = f"{steps} is above {f.threshold:.3g} on {graph}"
         wrong, remedies = [], []
         if f.since_step != 1:
+            later = "they stay so"
+            if f.since_step is not None:
+                later = f"they are short enough from k = {f.since_step:,} on"
             above += (
                 f", but the first steps are too long for smoothness "
-                f"{self.upper.max():.3g} (margin {f.first:.2g} at k = 1; they are "
-                f"short enough from k = {f.since_step:,} on)"
+                f"{self.upper.max():.3g} (margin {f.first:.2g} at k = 1; {later})"
             )
             remedies.append(remedy)
         else:
             above += f", margin {f.first:.2g} at k = 1"
-        if f.since_hold is None:
+        if f.since_hold is None and self.algorithm.follows and self._can_be_held():
+            wrong.append(
+                f"the first penalty does not make up for the lowest curvature "
+                f"{self.lower.min():.2g}"
+            )
+        elif f.since_hold is None:
             wrong.append(
                 "the losses are not convex and may curve down together (curvature "
                 f"{self.lower.mean():.2g}), which no penalty makes up for"
@@ -365,7 +372,7 @@ class _Examined:
     def _growth(self, k: int) -> float:
         """How much larger the penalty is at k than at 1."""
         k0 = self.algorithm.k0
-        return float(((k + k0) / (1 + k0)) ** (1 / 3))
+        return float(((k + k0) / (1 + k0)) ** self.algorithm.growth)
 
 
 @final

@@ -21,7 +21,7 @@ from proxmesh.graphs import Graph
 from proxmesh.metrics import evaluated
 from proxmesh.theory.smoothness import estimate_smoothness
 from proxmesh.theory.spectra import Spectra
-from proxmesh.types import Analyzable, World, can_be_analyzed
+from proxmesh.types import Analyzable, World, advanced, can_be_analyzed
 
 __all__ = ["INEQUALITIES", "Inequality", "Monitor"]
 
@@ -133,7 +133,7 @@ class Monitor:
         """
         made: list[Any] = [state]
         for _ in range(2):
-            made.append(self.algorithm.step(made[-1], self.problem, self.world))
+            made.append(advanced(self.algorithm, made[-1], self.problem, self.world))
         seen = [evaluated(self.problem, s.x) for s in made]
         exact: list[Any] = [found.grad for found in seen]
         losses: list[Any] = [found.loss for found in seen]
@@ -231,9 +231,11 @@ class _Iterate:
         self.smoothness = smoothness
         algorithm, world = monitor.algorithm, monitor.world
         self.k = int(new.k)
-        self.rho = float(algorithm.rho(self.k))
-        self.later = float(self.k + 1 + algorithm.k0) ** (1 / 3)  # of iterate j + 1
-        self.eta = algorithm.inverse_step(self.k, world)
+        self.rho = float(torch.as_tensor(algorithm.penalty(self.k, new)).max())
+        self.grown = float(self.k + algorithm.k0) ** algorithm.growth  # of k^(1/3)
+        self.later = float(self.k + 1 + algorithm.k0) ** algorithm.growth
+        self.c_rho = self.rho / self.grown
+        self.eta = algorithm.inverse_step(self.k, world, new)
         self.moved = new.x - old.x
         self.step = monitor._sum(self.moved) ** 0.5
         self.own = 1.0 if algorithm.split else 0.0  # A'A = L + I, or L without y
@@ -259,19 +261,17 @@ class _Iterate:
     @property
     def beta(self) -> float:
         """The weight of |dx|^2 in the Lyapunov function, at its lower bound."""
-        c_rho: float = self.monitor.algorithm.rho.coefficient
-        stiffness = self.stiffness / self.rho * c_rho  # |C_eta - c_rho A'A|
+        stiffness = self.stiffness / self.grown  # |C_eta - c_rho A'A|
         found = 6 * stiffness**2 + 12 * self.smoothness**2
-        weight: float = (1 + 1 / THETA) * found / c_rho * self.later
+        weight: float = (1 + 1 / THETA) * found / self.c_rho * self.later
         return weight
 
     @property
     def gamma(self) -> float:
         """1 / Gamma: the weight of |E|^2, the least for which C_E is positive."""
-        algorithm = self.monitor.algorithm
-        c_rho: float = algorithm.rho.coefficient
-        c_a: float = algorithm.a.coefficient
-        least = (1 / (2 * C_MU) + (12 * (1 + 1 / THETA) + C_ERR) / c_rho) / (2 * c_a)
+        c_a: float = self.monitor.algorithm.a.coefficient
+        noise = (12 * (1 + 1 / THETA) + C_ERR) / self.c_rho
+        least = (1 / (2 * C_MU) + noise) / (2 * c_a)
         weight: float = least * self.later
         return weight
 
@@ -292,7 +292,7 @@ class _Iterate:
     def lemma3_change(self, before: "_Iterate", noise: float) -> float:
         """What Lemma 3 allows the Lyapunov function to change by."""
         monitor, a = self.monitor, float(self.monitor.algorithm.a(self.k + 1))
-        mu = C_MU * (self.rho / monitor.algorithm.rho.coefficient)
+        mu = C_MU * self.grown
         kept = (1 - a) ** 2 * self.gamma
         own = mu / 2 + self.beta / 2 + self.smoothness / 2
         own += 2 * self.smoothness**2 * kept
@@ -321,22 +321,12 @@ class _Iterate:
 
     def _norm_of_s(self) -> float:
         """Spectral norm of ``S`` over the whole network."""
-        monitor = self.monitor
-        degrees = torch.from_numpy(monitor.graph.degrees)[:, None].double()
-        eta = monitor.algorithm.inverse_step(self.k, _Degrees(degrees))
+        monitor, world = self.monitor, self.monitor.world
+        here = torch.zeros(len(world.agents), world.n, dtype=torch.float64)
+        eta = torch.as_tensor(self.eta).double().cpu().reshape(-1)
+        here[torch.arange(len(here)), list(world.agents)] = eta  # one, or one each
+        whole = world.reduce(here.to(self.moved.device), "sum").cpu().numpy()
         spectra, ones = Spectra(monitor.graph), np.ones(monitor.graph.n)
-        own = ones * np.asarray(eta, float).reshape(-1) - self.own * self.rho
+        own = whole - self.own * self.rho
         highest = spectra.largest(ones, -self.rho, own)
         return max(abs(highest), abs(spectra.smallest(-self.rho, own)))
-
-
-@final
-@dataclass(frozen=True, slots=True)
-class _Degrees:
-    """Every agent's degree, where this process holds only some of them."""
-
-    degree: Tensor
-
-    @property
-    def max_degree(self) -> int:
-        return int(self.degree.max())

@@ -16,7 +16,13 @@ from proxmesh.theory.lanczos import FIRST_PRODUCTS, extremes, extremes_in_few_ro
 from proxmesh.theory.products import Products
 from proxmesh.types import Problem, World, facts_of
 
-__all__ = ["Smoothness", "estimate_smoothness", "is_large", "require_finite"]
+__all__ = [
+    "NotFiniteError",
+    "Smoothness",
+    "estimate_smoothness",
+    "is_large",
+    "require_finite",
+]
 
 PRODUCTS = 8  # of the Lanczos iteration: the extremes of a spectrum settle first
 SAMPLES = 128  # per agent, on which curvature is taken
@@ -26,6 +32,10 @@ LARGE = 2**25  # numbers in the rows of all agents, from which on few rows must 
 FEWER_PRODUCTS = 4  # then, of the Lanczos iteration; two more make it a good start
 FEWEST_SAMPLES = 16  # then, or half a minibatch
 DOUBLE = torch.float64
+
+
+class NotFiniteError(InputError):
+    """A loss has no finite curvature or gradient where it was looked at."""
 
 
 @final
@@ -215,7 +225,7 @@ def require_finite(problem: Problem, *found: Tensor) -> None:
         sick = (~values.isfinite()).nonzero()
         if len(sick):
             agents = getattr(problem, "agents", range(len(values)))
-            raise InputError(
+            raise NotFiniteError(
                 f"the curvature of agent {agents[int(sick[0])]}'s loss at the initial "
                 "model is not finite. Check its data and the initial values, or give "
                 "`c_rho`, `c_eta` and `c_a`."

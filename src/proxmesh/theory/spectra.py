@@ -10,8 +10,10 @@ from scipy.sparse.linalg import eigsh
 
 from proxmesh.graphs import Graph
 
-__all__ = ["Spectra", "largest_eigenvalue", "smallest_eigenvalue"]
+__all__ = ["LINEARIZED", "Spectra", "largest_eigenvalue", "smallest_eigenvalue"]
 
+LINEARIZED = 0.75
+"""How much of ``rho A'A`` a linearized step must cover (He, Ma, Yuan 2020)."""
 TOLERANCE = 1e-9  # of a sparse eigenvalue, relative
 KRYLOV = 64  # vectors of the sparse solver; rings need more than its default
 

@@ -3,6 +3,20 @@
 from proxmesh.types.compression import Compressor
 from proxmesh.types.facts import Facts, facts_of
 from proxmesh.types.lazy_reading import ReadsLazily, reads_lazily
+from proxmesh.types.link_abilities import (
+    Held,
+    HoldsSums,
+    Integrating,
+    Linked,
+    NeedsReliable,
+    advanced,
+    has_links,
+    holds_sums,
+    is_integrated,
+    reliable_iterations,
+    started,
+)
+from proxmesh.types.look import Look
 from proxmesh.types.problem_abilities import (
     Analyzable,
     Divisible,
@@ -58,6 +72,7 @@ from proxmesh.types.run_abilities import (
 )
 from proxmesh.types.stability import StepBound, WithStepBound, has_step_bound
 from proxmesh.types.state_abilities import (
+    BY_EDGE,
     ReportsKKT,
     SparseState,
     TellsState,
@@ -67,6 +82,7 @@ from proxmesh.types.state_abilities import (
 )
 
 __all__ = [
+    "BY_EDGE",
     "Algorithm",
     "Analyzable",
     "Batch",
@@ -79,6 +95,12 @@ __all__ = [
     "Exchange",
     "Facts",
     "FindsConstants",
+    "Held",
+    "HoldsSums",
+    "Integrating",
+    "Linked",
+    "Look",
+    "NeedsReliable",
     "Network",
     "Problem",
     "ReadsLazily",
@@ -104,6 +126,7 @@ __all__ = [
     "WithValue",
     "WithWays",
     "World",
+    "advanced",
     "branches",
     "can_be_analyzed",
     "can_be_divided",
@@ -117,6 +140,7 @@ __all__ = [
     "has_full_gradient",
     "has_hessian",
     "has_hessian_of_one",
+    "has_links",
     "has_models",
     "has_pairs",
     "has_penalty",
@@ -124,9 +148,13 @@ __all__ = [
     "has_step_bound",
     "has_subgradient",
     "has_value",
+    "holds_sums",
+    "is_integrated",
     "knows_a_remedy",
     "reads_lazily",
+    "reliable_iterations",
     "reports_kkt",
+    "started",
     "starts_itself",
     "tells_state",
 ]

@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 from torch import Tensor
 
 from proxmesh.types.compression import Compressor
+from proxmesh.types.look import Look
 
 __all__ = [
     "Algorithm",
@@ -37,6 +38,14 @@ class Exchange(Protocol):
 
     def laplacian(self) -> Tensor:
         """Row i: ``d_i x_i - sum_{j~i} x_j``."""
+        ...
+
+    def pull(self) -> Tensor:
+        """The same with the agent's own newest x_i, where links deliver old values.
+
+        A dual variable needs `laplacian`, in which both ends of an edge use the same
+        pair of values; a primal step may use this. On perfect links they are equal.
+        """
         ...
 
     def mix(self) -> Tensor:
@@ -276,6 +285,8 @@ class Cost:
         Samples in each of them; None: the problem's own batch size.
     compressor
         Of the vectors, where they are not sent as they are: it knows their size.
+    look
+        At the losses, after this iteration, whose products cost gradients as well.
 
     Examples
     --------
@@ -289,6 +300,7 @@ class Cost:
     gradients: int
     batch: int | Literal["shard"] | None = None
     compressor: Compressor | None = field(default=None, repr=False)
+    look: Look | None = field(default=None, repr=False)
 
 
 S = TypeVar("S")

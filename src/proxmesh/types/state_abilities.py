@@ -8,6 +8,7 @@ from proxmesh.types.problem_abilities import offers
 from proxmesh.types.protocols import Algorithm, Problem, State
 
 __all__ = [
+    "BY_EDGE",
     "ReportsKKT",
     "SparseState",
     "TellsState",
@@ -17,6 +18,9 @@ __all__ = [
 ]
 
 S = TypeVar("S")
+
+BY_EDGE = "_by_edge"
+"""How the name of a field ends that has a row for each edge of each local agent."""
 
 
 class TellsState(Algorithm[S], Protocol[S]):
