@@ -9,7 +9,7 @@ AUDIT  := .audit/bin/pip-audit
 .PHONY: run test test-ranks test-types test-docs test-documented soak coverage audit bench docs clean
 
 run: $(READY)
-	$(BIN)/proxmesh run
+	$(BIN)/proxmesh run --l1 5e-4
 
 test: $(READY)
 	$(BIN)/ruff check

@@ -1,6 +1,8 @@
 """Float64 by default, so that tolerances speak of mathematics; graphs of every kind."""
 
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
@@ -21,6 +23,19 @@ def _precise() -> Iterator[None]:
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture
+def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A small disk of its own, of so many kilobytes."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    size = f"size={request.param}k"
+    mount = ["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(place)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only root may mount a small disk")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 def pytest_collection_modifyitems(

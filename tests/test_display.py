@@ -14,6 +14,7 @@ from torch import nn
 import proxmesh as pm
 from proxmesh.display import stages
 from proxmesh.display.progress import LiveProgress, PlainProgress, watching
+from proxmesh.display.sparkline import sparkline
 
 
 def problem() -> pm.LearningProblem:
@@ -84,6 +85,41 @@ def test_a_terminal_gets_a_bar_that_stops_while_the_program_speaks(
     last = seen.getvalue().removeprefix(prepared)
     assert "20/20" in last
     assert "stationarity" in last
+
+
+@pytest.mark.parametrize(
+    ("encoding", "signs"), [("utf-8", "▁▂▃▄▅▆▇█"), ("ascii", ".:-=+*#@")]
+)
+def test_eighty_columns_have_room_for_numbers_and_a_curve(
+    encoding: str, signs: str
+) -> None:
+    raw = io.BytesIO()
+    file = io.TextIOWrapper(raw, encoding=encoding)
+    console = Console(file=file, force_terminal=True, width=80, color_system=None)
+    live = LiveProgress(console, 123_456)
+    with live.shown():
+        for k in range(0, 123_457, 1929):
+            live.on_step(k, k / 1000)
+            row = {"stationarity": 10.0 ** (-k / 20_000), "test_accuracy": 0.8512}
+            live.on_row({**row, "iteration": k})
+    file.flush()
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", raw.getvalue().decode(encoding))
+    *_, bar, numbers = re.split(r"[\r\n]+", text.strip())
+    assert bar.endswith("123456/123456 1000 it/s 00:00")
+    known = re.escape("stationarity 6.72e-07  test accuracy 0.8512  ")
+    found = re.fullmatch(rf"{known}([{re.escape(signs)}]+)", numbers)
+    assert found is not None, numbers
+    assert max(len(bar), len(numbers)) <= 80
+    heights = [signs.index(sign) for sign in found[1]]
+    assert len(heights) > 30
+    assert heights == sorted(heights, reverse=True)
+    assert set(heights) == set(range(8)), "a straight line on a log scale"
+
+
+def test_a_curve_of_what_has_no_logarithm() -> None:
+    assert sparkline([float("nan"), 0.0, -1.0, float("inf")], width=9) == ""
+    assert sparkline([0.0, 2.0, 2.0], width=9) == "▁▁"
+    assert sparkline([1.0], width=0) == ""
 
 
 def test_a_divergence_is_noticed_beside_a_bar() -> None:

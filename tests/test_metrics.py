@@ -4,7 +4,7 @@ from torch import nn
 from zoo import ROUND, GoldenQuadratics, Quadratics
 
 import proxmesh as pm
-from proxmesh.algorithms.hsm_admm import HSMADMMState
+from proxmesh.algorithms.hsm_admm_state import HSMADMMState
 from proxmesh.metrics import COLUMNS, density, measure
 
 EXACT = 1e-12  # float64 rounding

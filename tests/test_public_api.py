@@ -1,6 +1,7 @@
 """Every public name says what it is, what its parameters mean, and shows itself.
 
-Public is what `proxmesh.__all__` names and what docs/api.md shows.
+Public is what `proxmesh.__all__` names, and what two pages show: docs/api.md and
+docs/protocols.md.
 """
 
 import dataclasses
@@ -20,7 +21,8 @@ import proxmesh as pm
 from proxmesh import types
 from proxmesh.problems.regularizers import Regularizer
 
-PAGE = Path(__file__).parents[1] / "docs" / "api.md"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = (DOCS / "api.md").read_text() + (DOCS / "protocols.md").read_text()
 
 NO_EXAMPLE = {
     "proxmesh.data.datasets.fashion_mnist": "needs files that are not in the package",
@@ -64,7 +66,7 @@ def public(thing: Any) -> Iterator[Any]:
         yield thing
 
 
-SHOWN = re.findall(r"^::: ([\w.]+)", PAGE.read_text(), re.MULTILINE)
+SHOWN = re.findall(r"^::: ([\w.]+)", PAGES, re.MULTILINE)
 THINGS = [getattr(pm, name) for name in pm.__all__] + [found_at(path) for path in SHOWN]
 NAMES = {home(found): found for thing in THINGS for found in public(thing)}
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from zoo import ROUND, GoldenQuadratics, Quadratics
 
 import proxmesh as pm
-from proxmesh.algorithms.hsm_admm import HSMADMMState
+from proxmesh.algorithms.hsm_admm_state import HSMADMMState
 from proxmesh.network import CountingNetwork
 
 EXACT = 1e-12  # float64 rounding over 50 steps of numbers of size 1
@@ -121,10 +121,8 @@ def test_options_are_the_reference_s(algorithm: pm.HSMADMM) -> None:
 def test_first_batch_is_drawn_with_its_own_size() -> None:
     graph = pm.graphs.star(6)
     problem = learning(graph)
-    states = [
-        iterate(pm.HSMADMM(first_batch=m), problem, graph, problem.x0(), 0)[0]
-        for m in (None, 3, 11)
-    ]
+    methods = [pm.HSMADMM(0.25, 0.5, 1.0, first_batch=m) for m in (None, 3, 11)]
+    states = [iterate(m, problem, graph, problem.x0(), 0)[0] for m in methods]
     assert torch.equal(states[0].v, states[1].v)
     assert not torch.allclose(states[0].v, states[2].v)
 

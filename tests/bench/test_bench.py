@@ -112,7 +112,7 @@ def test_without_decent_bench_it_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
     assert decent._python() is None
     assert "Python >= 3.13" in decent._missing()
     monkeypatch.setenv(decent.VARIABLE, "nowhere/python")
-    with pytest.raises(pm.InputError, match="`nowhere/python`, which is no program"):
+    with pytest.raises(pm.InputError, match="`nowhere/python`, which is not a program"):
         decent._python()
 
 

@@ -1,5 +1,6 @@
 """What is run, at which size, with which files; and what is not run, and why."""
 
+import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,20 +16,33 @@ BENCHMARKS = sorted(
 EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 
 NOT_RUN: Mapping[str, str] = {  # by how a command begins
-    "make run": "sets up, then `proxmesh run`, which is run",
+    "make run": "sets up, then `proxmesh run --l1 5e-4`, which is run",
     "make test": "continuous integration runs it beside this",
     "make soak": "an hour; `make test` takes a part of it",
+    "make docs": "serves until it is stopped; `make test` builds the site",
     "make bench": "whole sizes take ten minutes; `proxmesh bench --quick` is run",
     "python3 -m venv": "sets up; `make` has done it",
     ".venv/bin/python -m pip": "sets up; `make` has done it",
     "pip install": "sets up; `make` has done it",
     "pytest tests/": "part of `make test`",
+    "pytest -m soak": "minutes to hours; `make test` takes a part of it",
     "PROXMESH_FULL_PARITY=1 pytest": "hours; `make test` takes a part of it",
     "torchrun --nnodes 2": "needs a second machine",
     "python tests/unchanged.py": "takes minutes, on two versions of the code",
     "python examples/backbone.py": "tests/network/test_tutorial.py does",
     "torchrun --standalone --nproc-per-node 4 examples/backbone.py": "the same",
     "mpiexec -n 4 --map-by :OVERSUBSCRIBE python examples/backbone.py": "the same",
+    **{
+        f"{launcher} examples/{name}.py": "takes minutes; hospitals.py is run on ranks"
+        for name in ("lenet", "sparse_mlp")
+        for launcher in (
+            "torchrun --standalone --nproc-per-node 8",
+            "mpiexec -n 8 --map-by :OVERSUBSCRIBE python",
+        )
+    },
+    "mpiexec -n 6 --map-by :OVERSUBSCRIBE python examples/hospitals.py": (
+        "minutes on two cores; the line for torchrun is run"
+    ),
     "sbatch": "needs Slurm; tests/test_deploy.py holds the file to our options",
     "sysctl": "changes the kernel's settings",
 }
@@ -51,6 +65,7 @@ SMALLER: Mapping[str, str] = {  # the first pattern that is found says which fla
     r"proxmesh paper \w": "--scale small --runs {shared}/paper",
     r"proxmesh bench": "--quick",
     r"python benchmarks/": "--quick",
+    r"examples/(lenet|own_method|sensors|sparse_mlp)\.py": "--quick",
 }
 
 EXIT_CODES: Mapping[str, int] = {  # by what a page says is printed, or by the command
@@ -89,17 +104,19 @@ def collected() -> Iterator[Command]:
     for file in BENCHMARKS:
         yield Command(f"benchmarks/{file.name}", f"python benchmarks/{file.name}")
     for file in EXAMPLES:
-        yield Command(str(file.relative_to(ROOT)), launch_line(file))
+        for line in launch_lines(file):
+            yield Command(str(file.relative_to(ROOT)), line)
     for page in pages():
         yield from commands(str(page.relative_to(ROOT)), page.read_text())
 
 
-def launch_line(example: Path) -> str:
+def launch_lines(example: Path) -> list[str]:
     """What an example's docstring says to type, from the repository's root."""
-    found = re.search(r"(python|torchrun|mpiexec) .*?\S+\.py", example.read_text())
+    docstring = ast.get_docstring(ast.parse(example.read_text())) or ""
+    found = re.findall(r"(?:python|torchrun|mpiexec) .*?\S+\.py", docstring)
     assert found, f"the docstring of {example} does not say how to start it"
-    words = found[0].split()
-    return " ".join([*words[:-1], str(example.relative_to(ROOT))])
+    place = str(example.relative_to(ROOT))
+    return [" ".join([*line.split()[:-1], place]) for line in found]
 
 
 def is_run(command: Command) -> bool:

@@ -30,7 +30,7 @@ class Command:
 def pages() -> Iterator[Path]:
     """Every page that shows commands to users or developers."""
     yield from (ROOT / "README.md", ROOT / "CONTRIBUTING.md")
-    yield ROOT / "benchmarks" / "README.md"
+    yield from (ROOT / "benchmarks" / "README.md", ROOT / "examples" / "README.md")
     yield from sorted((ROOT / "docs").rglob("*.md"))
 
 

@@ -84,6 +84,13 @@ def _run_folder(file: Path) -> None:
     )
 
 
+def _comparison(folder: Path) -> None:
+    task = ["--dataset=breast-cancer", "--model=logistic", "--batch=16", "--steps=20"]
+    methods = "--algorithms=hsm-admm,deepstorm-v2,prox-dasa"
+    options = [methods, "--seeds=2", "--eval-every=5", "--quiet", f"--out={folder}"]
+    _ended(["proxmesh", "compare", *task, *options], folder.parent)
+
+
 def _cut_off_run(folder: Path) -> None:
     options = ["--steps=4", "--checkpoint-every=2", f"--out={folder}"]
     _ended(["proxmesh", "run", *options], folder.parent)
@@ -97,6 +104,7 @@ FILES: Mapping[str, Callable[[Path], object]] = {
     "hosts": _hosts,
     "examples/deploy/hostfile": _hosts,  # in place of one that names two machines
     "tuning/params.toml": _constants,
+    "comparisons/breast-cancer-logistic-ring8-500": _comparison,
     "runs/earlier/config.toml": _run_folder,
     "RUN/config.toml": _run_folder,
     "runs/earlier": _run_folder,

@@ -307,14 +307,13 @@ def test_constants_that_are_found_can_be_the_best() -> None:
         pm.HSMADMM,
         problem(),
         GRAPH,
-        20,
+        200,
         trials=2,
         space=narrow,
         objective="train_loss",
     )
     assert tuned.automatic
-    found = pm.solve(problem(1000), pm.HSMADMM(), GRAPH, 20).algorithm
-    assert tuned.best == found
+    assert tuned.best == pm.HSMADMM(), "to be found again in every run"
 
 
 def test_spaces_in_short_and_none_at_all() -> None:

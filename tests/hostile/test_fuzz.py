@@ -24,6 +24,7 @@ from proxmesh.runs.build import build_algorithm
 from proxmesh.runs.config import load_config
 from proxmesh.runs.presets import load_parameters
 from proxmesh.runs.spaces import load_spaces
+from proxmesh.solver.folder import RunFolder
 
 CASES, MANY_CASES = 100, 10_000
 LONGEST = 2_500  # characters of a message
@@ -121,6 +122,19 @@ READERS = {
     ),
     "graph": Reader(
         "a.edges", graphs.from_file, (b"# a\n0 1\n1,2  # b\n\n2 0\n2\t3\n",)
+    ),
+    "agents of a run": Reader(
+        "agents.csv",
+        lambda file: RunFolder(file.parent).agents(),
+        (b"iteration,agent,train_loss,consensus\n0,0,0.5,0\n0,1,0.7,1e-9\n",),
+    ),
+    "first layer of a run": Reader(
+        "first_layer.csv",
+        lambda file: RunFolder(file.parent).first_layer(),
+        (
+            b"iteration,weight_rows,weight_columns,rows,columns,cells\n"
+            b"0,2,1,2,1,eNr7/x8AAv8B/w==\n5,2,1,2,1,eNpj+A8AAQEBAA==\n",
+        ),
     ),
     "agent csv": Reader("agent-0.csv", agents, (CSV,)),
     "agent libsvm": Reader("agent-0.svm", agents, (LIBSVM,)),

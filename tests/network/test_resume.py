@@ -26,6 +26,7 @@ from ranks import (
 
 from proxmesh.cli import main
 from proxmesh.solver.checkpoint import checkpoints_in
+from proxmesh.solver.folder import RunFolder
 
 TASK = ["--dataset", "breast-cancer", "--model", "logistic", "--agents", "6"]
 TASK += ["--dtype", "float64", "--compile", "off", "--threads", "1"]
@@ -56,6 +57,23 @@ def close(ours: Path, theirs: pd.DataFrame) -> None:
     np.testing.assert_allclose(ours_, theirs_, rtol=1e-10, atol=1e-10)
 
 
+def close_up(ours: Path, theirs: Path) -> None:
+    """Every agent's numbers and the first layer, too."""
+    here, there = RunFolder(ours), RunFolder(theirs)
+    agents, expected = here.agents(), there.agents()
+    assert agents is not None
+    assert expected is not None
+    assert set(expected["agent"]) == set(range(6))
+    written = 1e-6  # digits in the file
+    found = agents.to_numpy()
+    np.testing.assert_allclose(found, expected.to_numpy(), written, 1e-12)
+    layers = here.first_layer(), there.first_layer()
+    assert layers[0] is not None
+    assert layers[1] is not None
+    assert layers[0].iterations == layers[1].iterations
+    assert np.abs(layers[0].density - layers[1].density).max() < 0.1
+
+
 @pytest.mark.ranks
 def test_checkpoints_of_three_ranks_go_on_anywhere(tmp_path: Path) -> None:
     torch.set_default_dtype(torch.float32)  # as a command is started
@@ -80,11 +98,13 @@ def test_checkpoints_of_three_ranks_go_on_anywhere(tmp_path: Path) -> None:
         main(["resume", str(copy), *more])
     assert end.value.code == 0
     close(copy, expected)
+    close_up(copy, tmp_path / "whole")
 
     command = proxmesh("resume", tmp_path / "run", *more)
     ended = Ranks("torch", 2, command, tmp_path / "two").ended()
     assert [e.code for e in ended] == [0, 0], [e.err for e in ended]
     close(tmp_path / "run", expected)
+    close_up(tmp_path / "run", tmp_path / "whole")
 
 
 @pytest.mark.ranks

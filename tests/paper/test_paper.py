@@ -237,7 +237,7 @@ def test_paper_on_the_command_line(
     assert "6 runs" in printed
     assert "paper/small/fig-rate/figure.png" in printed
     files = {file.name for file in Path("paper/small/fig-rate").iterdir()}
-    assert files == {"figure.png", "table.md"}
+    assert files == {"figure.png", "report.html", "table.md"}
     files = {file.name for file in Path("paper/small/comparisons").iterdir()}
     assert files == {"rate-methods.toml", "rate-runs.csv", "rate-task.toml"}
     assert call("fig-rate", "--scale", "small") == 0

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from proxmesh.problems.sampling import Sampler, derived_seed
+from proxmesh.hashing import derived_seed
+from proxmesh.problems.sampling import Sampler
 
 CPU = torch.device("cpu")
 

@@ -1,51 +1,17 @@
 """Tables and curves of run folders: numbers by hand, bad ends shown."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
-import tomli_w
 from matplotlib.figure import Figure
+from run_folders import write
 
 import proxmesh as pm
 from proxmesh.report.curves import draw, draw_grid, mean_curve
 from proxmesh.report.panels import AXES, PANELS
 from proxmesh.report.runs import collect, require_one_task
 from proxmesh.report.tables import as_latex, as_markdown, cells, last_rows, summarized
-
-
-def write(
-    folder: Path,
-    values: list[float],
-    outcome: str = "finished",
-    message: str = "3 iterations.",
-    **task: Any,
-) -> None:
-    folder.mkdir(parents=True)
-    seed = int(folder.name.removeprefix("seed-"))
-    config = {
-        "seed": seed,
-        "algorithm": {"name": folder.parent.name},
-        "graph": {"name": "ring", **task},
-    }
-    (folder / "config.toml").write_text(tomli_w.dumps(config))
-    history = pd.DataFrame(
-        {
-            "iteration": range(len(values)),
-            "gradients": [64 * k for k in range(len(values))],
-            "bytes_sent": [2_000_000 * k for k in range(len(values))],
-            "seconds": [0.5 * k for k in range(len(values))],
-            "stationarity": values,
-            "test_accuracy": [0.8 + 0.01 * seed] * len(values),
-        }
-    )
-    history.to_csv(folder / "history.csv", index=False)
-    final = {"iteration": len(values) - 1}
-    summary = {"outcome": outcome, "message": message, "final": final}
-    (folder / "summary.json").write_text(json.dumps(summary))
 
 
 @pytest.fixture
@@ -101,10 +67,7 @@ def test_the_table_shows_the_best_in_bold_and_bad_ends(folder: Path) -> None:
         "1.0 ± 0.0 | 2 |\n"
         "| sppdm | - | - | - | - | - | - | 0 of 1; failed: no room left |\n"
     )
-    latex = as_latex(runs)
-    assert r"\textbf{4.0e-03 $\pm$ 0.0e+00}" in latex
-    assert r"0.2000 $\pm$ 0.1414" in latex
-    assert latex.count(r"\\") == 5
+    assert as_latex(runs).count(r"\\") == 5
 
 
 def test_a_comparison_of_failures_only_has_a_table(tmp_path: Path) -> None:
@@ -168,11 +131,11 @@ def test_a_panel_has_a_line_and_a_band_for_each_good_method(folder: Path) -> Non
     axis = Figure().subplots()
     draw(axis, collect([folder]), PANELS[0], AXES[2])
     lines = {line.get_label(): line for line in axis.get_lines()}
-    assert set(lines) == {"dsgt", "hsm-admm", "prox-dasa"}
-    assert np.asarray(lines["dsgt"].get_xdata()).tolist() == [0, 2, 4]  # megabytes
+    assert set(lines) == {"DSGT", "HSM-ADMM", "Prox-DASA"}
+    assert np.asarray(lines["DSGT"].get_xdata()).tolist() == [0, 2, 4]  # megabytes
     assert len(axis.collections) == 3
     assert axis.get_yscale() == "log"
-    assert lines["dsgt"].get_color() != lines["hsm-admm"].get_color()
+    assert lines["DSGT"].get_color() != lines["HSM-ADMM"].get_color()
 
 
 def test_the_grid_is_written(folder: Path) -> None:

@@ -303,6 +303,23 @@ def test_a_preset_is_found_by_its_task_and_by_no_other(name: str) -> None:
         assert preset_for(other) is None
 
 
+def test_nobody_has_to_choose_constants_for_hsm_admm() -> None:
+    preset = next(p for p in presets() if p.source == "preset `a9a-ring`")
+    left = preset.left_automatic()
+    assert left.section("hsm-admm") == {"name": "hsm-admm"}
+    assert left.section("deepstorm-v2") == preset.section("deepstorm-v2")
+    assert "c_rho" in preset.section("hsm-admm")  # by its name, it is as tuned
+
+
+def test_a_preset_says_where_runs_are_longer_than_its_trials() -> None:
+    preset = next(p for p in presets() if p.source == "preset `a9a-ring`")
+    trial = preset.tuned["gradients"]
+    assert preset.budget_note(trial) == preset.budget_note(2 * trial) == ""
+    for other in (trial // 3, 3 * trial):
+        assert "type `proxmesh tune` with the same options" in preset.budget_note(other)
+    assert DEFAULTS.budget_note(1) == ""
+
+
 def test_every_preset_says_how_it_was_made() -> None:
     found = {preset.source.split("`")[1]: preset for preset in presets()}
     assert set(found) == {*PRESETS, "mnist-random-8"}

@@ -70,7 +70,10 @@ FILES = {
         ("half.py", r"algorithm `half.py` is a file. Name the class in it, such as"),
         ("empty.py:A", r"unknown class `A` of `empty.py`. Known: none."),
         ("half.py:Hlf", r"unknown class `Hlf` of `half.py`. Did you mean `Half`"),
-        ("half.py:Half", r"`Half` of `half.py` is no algorithm: it has no `init`, `c"),
+        (
+            "half.py:Half",
+            r"`Half` of `half.py` is not an algorithm: it has no `init`, `c",
+        ),
         ("plain.py:Plain", r"is not a dataclass, so its values cannot be written"),
         ("broken.py:A", r"broken.py` cannot be loaded: NameError: .* \(line 2\)."),
         ("syntax.py:A", r"syntax.py` cannot be loaded: SyntaxError: .* \(line 1\)."),

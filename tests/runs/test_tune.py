@@ -12,7 +12,8 @@ from proxmesh.runs.build import build, build_algorithm
 from proxmesh.runs.config import load_config
 from proxmesh.runs.presets import load_parameters
 from proxmesh.runs.spaces import Choice, Range, Space, load_spaces
-from proxmesh.runs.tune import Budget, searches, trial_table, write_parameters
+from proxmesh.runs.tune import Budget, searches, trial_table
+from proxmesh.runs.tuned_file import write_parameters
 from proxmesh.solver.folder import RunFolder
 
 FLAGS = {"data.name": "breast-cancer", "graph.agents": 4, "run.batch": 8}
@@ -120,8 +121,8 @@ def test_a_search_is_repeatable_equal_in_budget_and_finds_the_best(
     tmp_path: Path, sampler: str
 ) -> None:
     base = SMALL
-    trials = 4 if sampler == "tpe" else 9  # the defaults, 2 points for 3 constants
-    budget = Budget(trials, 640, "objective", sampler)  # type: ignore[arg-type]
+    trials = 4 if sampler == "tpe" else 9
+    budget = Budget(trials, 6400, "objective", sampler)  # type: ignore[arg-type]
 
     def search() -> list[list[tuple[object, int]]]:
         made = searches(
@@ -160,11 +161,26 @@ def test_a_search_is_repeatable_equal_in_budget_and_finds_the_best(
 
     first, second = search(), search()
     assert first == second
-    two_gradients, one_gradient = first[0][0][1], first[1][0][1]
-    assert two_gradients == (640 - 8) // 16
-    assert one_gradient == 640 // 8
+    automatic, two_gradients, one_gradient = (
+        first[0][0][1],
+        first[0][1][1],
+        first[1][0][1],
+    )
+    assert automatic < two_gradients == (6400 - 8) // 16  # looks are paid for
+    assert one_gradient == 6400 // 8
     if sampler == "tpe":
-        assert first[0][0][0] == {"name": "hsm-admm"}  # its automatic constants
+        assert first[0][0][0] == {  # its automatic constants, then its paper's form
+            "name": "hsm-admm",
+            "k0": 0,
+            "split": True,
+        }
+        assert first[0][1][0] == {
+            **first[0][0][0],
+            "c_rho": 0.25,
+            "c_eta": 0.5,
+            "c_a": 1.0,
+            "smoothness": 0.0,
+        }
     parameters = load_parameters(str(tmp_path / "params.toml"))
     best = parameters.section("hsm-admm")
     assert {**best, "name": "hsm-admm"} == first[0][2][0]

@@ -365,6 +365,9 @@ def test_a_checkpoint_of_this_release_is_read(tmp_path: Path) -> None:
         expected.drop(columns="seconds"),
         rtol=1e-6,
     )
+    agents = RunFolder(tmp_path / "run").agents()
+    assert agents is not None
+    assert sorted(set(agents["iteration"])) == [40, 50, 60], "kept from there on"
 
 
 def test_a_later_format_is_refused(tmp_path: Path) -> None:

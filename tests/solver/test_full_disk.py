@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import time
 import warnings
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,19 +14,6 @@ from zoo import ROUND, classifier
 
 import proxmesh as pm
 from proxmesh.solver.checkpoint import checkpoints_in
-
-
-@pytest.fixture
-def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A small disk of its own, of so many kilobytes."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    size = f"size={request.param}k"
-    mount = ["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(place)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("only root may mount a small disk")
-    yield place
-    subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 def solved(out: Path, **more: Any) -> pm.Result:

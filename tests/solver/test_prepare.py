@@ -44,16 +44,16 @@ def test_a_run_is_looked_at_before_it_goes(tmp_path: Path) -> None:
         classifier(), pm.HSMADMM(), pm.graphs.ring(4), steps=20, out=tmp_path / "run"
     )
     assert repr(run) == "Run(HSMADMM on ring(n=4), 20 steps, engine simulated)"
-    assert run.settled.automatic == ("c_rho", "c_eta", "c_a", "smoothness")
+    assert run.settled.automatic == ("c_rho", "c_eta", "smoothness", "follow")
     certificate = run.certificate()
     assert certificate is not None
-    assert certificate.line.startswith("stable steps: c_eta/c_rho 1.6, this graph ")
+    assert certificate.line.startswith("stable steps: c_eta/c_rho 1.3")
     assert not (tmp_path / "run").exists(), "nothing is written before it goes"
     expected = run.cost().row()
     result = run.go()
     assert {name: result.final[name] for name in expected} == expected
     assert result.algorithm == run.algorithm
-    with pytest.raises(pm.InputError, match="has gone already"):
+    with pytest.raises(pm.InputError, match="was made already"):
         run.go()
 
 

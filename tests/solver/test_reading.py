@@ -1,9 +1,11 @@
 """Files of run folders from anybody: read, or refused in one line with their name."""
 
+import base64
 import contextlib
 import json
 import os
 import warnings
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +20,8 @@ from proxmesh.report.tables import as_latex, as_markdown, last_rows
 from proxmesh.runs.listing import details_of, listed_runs
 from proxmesh.solver.folder import RunFolder
 
+LAYER = b"iteration,weight_rows,weight_columns,rows,columns,cells\n"
+BOMB = base64.b64encode(zlib.compress(bytes(2**24)))
 HONEST = {
     "config.toml": b"seed = 3\n\n[algorithm]\nname = 'dsgt'\nalpha = 0.1\n\n[run]\n"
     b"steps = 2\nautomatic = ['alpha']\n",
@@ -26,6 +30,9 @@ HONEST = {
     "history.csv": b"iteration,norm,seconds\n0,9.0,0.0\n1,1e-3,0.5\n2,0.5,inf\n",
     "theory.csv": b"iteration,lemma2_left\n1,0.5\n2,\n",
     "failed.txt": b"no room left\n",
+    "agents.csv": b"iteration,agent,train_loss,consensus\n0,0,0.5,0\n0,1,0.7,1e-9\n",
+    "first_layer.csv": b"iteration,weight_rows,weight_columns,rows,columns,cells\n"
+    b"0,2,1,2,1,eNr7/x8AAv8B/w==\n5,2,1,2,1,eNpj+A8AAQEBAA==\n",
 }
 READERS: dict[str, list[Callable[[RunFolder], object]]] = {
     "config.toml": [RunFolder.config],
@@ -33,6 +40,8 @@ READERS: dict[str, list[Callable[[RunFolder], object]]] = {
     "history.csv": [RunFolder.history, RunFolder.last_row],
     "theory.csv": [RunFolder.theory],
     "failed.txt": [RunFolder.failure],
+    "agents.csv": [RunFolder.agents],
+    "first_layer.csv": [RunFolder.first_layer],
 }
 HOSTILE = {
     "config.toml": [
@@ -79,6 +88,29 @@ HOSTILE = {
     ],
     "theory.csv": [b"", b"iteration,step\n1,far\n", b"\xff"],
     "failed.txt": [b"\xff", b"no room\xc3"],
+    "agents.csv": [
+        b"",
+        b"iteration,agent\n0,0\n",
+        b"iteration,agent,train_loss,consensus\n0,zero,1,1\n",
+        b"iteration,agent,train_loss,consensus\n0,-1,1,1\n",
+        b"iteration,agent,train_loss,consensus\n0,0.5,1,1\n",
+        b"iteration,agent,train_loss,consensus\n0,,1,1\n",
+        b"iteration,agent,train_loss,consensus\n0,1,1,1\n0,1,1,1\n",
+    ],
+    "first_layer.csv": [
+        b"",
+        LAYER,
+        LAYER + b"0,2,1,2,1\n",
+        LAYER + b"0,2,1,2,1,not base64\n",
+        LAYER + b"0,2,1,2,1,eNpj+A8=\n",  # cut
+        LAYER + b"0,3,1,3,1,eNpj+A8AAQEBAA==\n",  # too few cells
+        LAYER + b"0,1,1,1,1,eNpj+A8AAQEBAA==\n",  # too many
+        LAYER + b"0,1,1,2,1,eNpj+A8AAQEBAA==\n",  # more rows than the weight has
+        LAYER + b"0,99999,1,99999,1,eNpj+A8AAQEBAA==\n",
+        LAYER + b"0,2,1,2,1,eNpj+A8AAQEBAA==\n" * 2,  # twice at one iteration
+        LAYER + b"-1,2,1,2,1,eNpj+A8AAQEBAA==\n",
+        LAYER + b"0,2,1,2,1," + BOMB + b"\n",
+    ],
 }
 
 
@@ -101,6 +133,12 @@ def test_honest_files_are_read(tmp_path: Path) -> None:
     assert run.history()["norm"].tolist() == [9.0, 1e-3, 0.5]
     assert run.last_row() == {"iteration": 2, "norm": 0.5, "seconds": float("inf")}
     assert run.failure() == "no room left"
+    agents, layer = run.agents(), run.first_layer()
+    assert agents is not None
+    assert agents["train_loss"].tolist() == [0.5, 0.7]
+    assert layer is not None
+    assert (layer.iterations, layer.shape) == ([0, 5], (2, 1))
+    assert layer.density.tolist() == [[[1.0], [1.0]], [[0.0], [1.0]]]
     assert run.is_whole()
 
 

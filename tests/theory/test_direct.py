@@ -80,7 +80,7 @@ def test_the_bound_is_where_the_spectral_radius_crosses_one() -> None:
 def test_constants_are_found_and_certified() -> None:
     problem, graph = classifier(), pm.graphs.star(4)
     run = pm.prepare(problem, pm.HSMADMM(split=False), graph, 200, compile=False)
-    assert run.settled.automatic == ("c_rho", "c_eta", "c_a", "smoothness")
+    assert run.settled.automatic == ("c_rho", "c_eta", "smoothness", "follow")
     certificate = run.certificate()
     assert certificate is not None
     assert certificate.margin > 0

@@ -193,4 +193,4 @@ def test_a_step_beyond_the_bound_is_told_before_a_run(
     said = capsys.readouterr()
     both = " ".join((said.out + said.err).split())
     assert "long steps: alpha 9, the limit is" in both
-    assert "no such long step is known to be stable. Lower `alpha` to" in both
+    assert "no step this long is known to be stable. Lower `alpha` to" in both
