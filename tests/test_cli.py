@@ -21,6 +21,10 @@ from proxmesh.cli import main
 
 SMALL = ["--dataset", "breast-cancer", "--steps", "20", "--batch", "8", "--agents", "4"]
 OWN = f"{Path(__file__).parents[1] / 'examples/own_method.py'}:AdaptThenCombine"
+INTERRUPTS = [
+    (signal.SIGINT, 130),
+    pytest.param(signal.SIGTERM, 143, marks=pytest.mark.long),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -261,6 +265,7 @@ def test_large_features_are_pointed_out(capsys: pytest.CaptureFixture[str]) -> N
     )
 
 
+@pytest.mark.long
 def test_compiled_runs_agree_and_say_so(capsys: pytest.CaptureFixture[str]) -> None:
     finals = []
     for mode in ("on", "off"):
@@ -387,9 +392,7 @@ def test_help_answers_without_torch() -> None:
     assert "--algorithm" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
-)
+@pytest.mark.parametrize(("number", "code"), INTERRUPTS)
 def test_an_interrupted_run_keeps_its_rows(number: signal.Signals, code: int) -> None:
     command = ["run", "--out", "run", "--quiet", "--dataset", "breast-cancer"]
     long = ["--steps", "1000000", "--eval-every", "20", "--threads", "1"]
@@ -617,9 +620,7 @@ def test_run_takes_a_method_from_a_file(capsys: pytest.CaptureFixture[str]) -> N
     assert "there is no file `" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
-)
+@pytest.mark.parametrize(("number", "code"), INTERRUPTS)
 def test_a_stopped_comparison_leaves_no_process_and_goes_on(
     number: int, code: int
 ) -> None:

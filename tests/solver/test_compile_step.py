@@ -54,7 +54,7 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
-QUICK = {"hsm-admm", "hsm-admm-direct", "deepstorm-v2", "prox-gt-sr-o", "prox-ed"}
+QUICK = {"hsm-admm", "deepstorm-v2"}
 
 
 @pytest.mark.parametrize(
@@ -187,6 +187,7 @@ def test_sparse_networks_compile(monkeypatch: pytest.MonkeyPatch) -> None:
     assert float(plain.lx.abs().max()) > 0
 
 
+@pytest.mark.long
 def test_float32_agrees_to_rounding() -> None:
     torch.set_default_dtype(torch.float32)
     problem = problem_of(pm.models.mlp(5, 2, hidden=3))

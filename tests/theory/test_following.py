@@ -167,7 +167,14 @@ def test_between_looks_nothing_changes_and_all_agents_agree_on_the_penalty() -> 
 
 
 @pytest.mark.parametrize(
-    ("cut", "compiled"), [(7, False), (8, False), (9, False), (16, False), (8, True)]
+    ("cut", "compiled"),
+    [
+        (7, False),
+        (8, False),
+        (9, False),
+        (16, False),
+        pytest.param(8, True, marks=pytest.mark.long),
+    ],
 )
 def test_a_run_cut_off_near_a_look_goes_on_bit_for_bit(
     tmp_path: Path, cut: int, compiled: bool
