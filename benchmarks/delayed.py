@@ -37,15 +37,24 @@ class DelayedLink:
         The link that really carries the messages.
     seconds
         What each takes at least from its sending to its arrival.
+    bits_per_second
+        Of an edge: a row takes its size over this besides. None: any size is as fast.
     """
 
-    def __init__(self, link: Link, seconds: float) -> None:
+    def __init__(
+        self, link: Link, seconds: float, bits_per_second: float | None = None
+    ) -> None:
         self._link = link
         self._seconds = seconds
+        self._rate = bits_per_second
 
     def start(
         self, sends: Sequence[Tensor], receives: Sequence[Tensor]
     ) -> DelayedPending:
         """Send at once, deliver late."""
-        until = time.monotonic() + self._seconds
+        seconds = self._seconds
+        if self._rate is not None:
+            rows = [8 * part[0].numel() * part.element_size() for part in sends]
+            seconds += max(rows, default=0) / self._rate
+        until = time.monotonic() + seconds
         return DelayedPending(self._link.start(sends, receives), until)

@@ -70,12 +70,7 @@ def main(quick: bool = False) -> pm.Result:
     }
     graph, steps = pm.graphs.ring(10), 200 if quick else 600
     found = pm.compare(methods, problem, graph, steps, seeds=1, eval_every=100)
-    for name, (result,) in found.results.items():
-        final = result.final
-        print(
-            f"{name:18}  stationarity {final['stationarity']:.1e}  accuracy "
-            f"{final['test_accuracy']:.3f}  {final['bytes_sent'] / 1e6:5.1f} MB sent"
-        )
+    print(found)
     return found.results["hsm-admm"][0]
 
 

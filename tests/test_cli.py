@@ -1,5 +1,6 @@
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from ranks import FORKS
 
 from proxmesh import __version__
 from proxmesh.cli import main
+from proxmesh.runs.record import command_in
 
 SMALL = ["--dataset", "breast-cancer", "--steps", "20", "--batch", "8", "--agents", "4"]
 OWN = f"{Path(__file__).parents[1] / 'examples/own_method.py'}:AdaptThenCombine"
@@ -434,10 +436,12 @@ def test_compare_runs_every_method_and_seed_and_makes_a_table_and_curves(
         "curves.png",
         "d-psgd",
         "hsm-admm",
+        "methods.toml",
         "report.html",
         "runs.csv",
         "table.md",
         "table.tex",
+        "task.toml",
     }
     assert len(pd.read_csv("c/runs.csv")) == 4
     assert "**" in Path("c/table.md").read_text()
@@ -475,6 +479,10 @@ def test_compare_takes_values_from_a_file_and_from_set(
     assert "alpha = 0.0001" in slow
     assert 'name = "d-psgd"' in slow
     assert "gamma = 30" in Path("c/sppdm/seed-1/config.toml").read_text()
+    assert call(*shlex.split(command_in(Path("c")))[1:]) == 0
+    for run in ("slow/seed-0", "sppdm/seed-1"):
+        first, again = (Path(name) / run / "config.toml" for name in ("c", "c-again"))
+        assert first.read_text() == again.read_text()
 
 
 def test_compare_gives_every_method_the_same_gradients(

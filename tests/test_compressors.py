@@ -27,7 +27,7 @@ from proxmesh.types import Compressor
 
 EVERY: list[Any] = [
     Identity(), TopK(0.1), TopK(1.0), RandomK(0.2), RandomK(0.2, seed=7), Bits(2),
-    Bits(8), Bits(4, stochastic=True), Sign(), Pow2(),
+    Bits(8), Bits(4, stochastic=True), Bits(4, block=16), Sign(), Pow2(),
 ]  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def test_values_by_hand() -> None:
     u = torch.tensor([[3.0, -1.0, 0.25, -4.0, 0.0]])
     assert TopK(0.4).compress(u, 0).tolist() == [[3, 0, 0, -4, 0]]
     assert Pow2().compress(u, 0).tolist() == [[2, -1, 0.25, -4, 0]]
-    assert Sign().compress(u, 0).tolist() == [[1.65, -1.65, 1.65, -1.65, 0]]
+    assert Sign().compress(u, 0).tolist() == [[1.65, -1.65, 1.65, -1.65, 1.65]]
     assert Bits(3).compress(u, 0)[0].tolist() == pytest.approx(
         [8 / 3, -4 / 3, 0, -4, 0]
     )
@@ -81,6 +81,9 @@ def test_values_by_hand() -> None:
         160, 47, 37, 45,
     ]  # fmt: skip
     assert TopK(0.4).message_bits(5, 32) == 2 * (32 + 3)
+    two = Bits(3, block=2)
+    assert two.compress(u, 0)[0].tolist() == pytest.approx([3, -1, 0, -4, 0])
+    assert two.message_bits(5, 32) == 5 * 3 + 3 * 32
     drawn = RandomK(0.4).compress(torch.ones(1, 1000), torch.arange(20)[:, None])
     assert (drawn.sum(1) == 400).all()
     assert (drawn[0] != drawn[1]).any()
@@ -111,7 +114,7 @@ class Rounding:
 @pytest.mark.parametrize(
     ("compressor", "message"),
     [
-        (Bits(4, stochastic=True), "not contractive for 1,000 parameters: Bits"),
+        (Bits(3, stochastic=True), "not contractive for 1,000 parameters: Bits"),
         (Rounding(), "entries of about 0.001, .* lets nothing through"),
     ],
 )
@@ -186,3 +189,28 @@ def test_an_unknown_kind_in_a_config_names_those_there_are() -> None:
     tree = {"algorithm.name": "cdprox-sgt", "algorithm.compressor": {"kind": "top-kk"}}
     with pytest.raises(InputError, match=r"unknown kind `top-kk` .* mean `top-k`"):
         build_algorithm(load_config(None, tree, []))
+
+
+@pytest.mark.parametrize("compressor", EVERY, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_packed_messages_are_as_short_as_they_are_counted(
+    compressor: Any, dtype: torch.dtype
+) -> None:
+    for p in (1, 7, 60, 1001):
+        u = rows(p).to(dtype)
+        u[:, p // 2] = 0
+        for key in (torch.tensor(3), torch.arange(5)[:, None]):
+            payload = compressor.pack(u, key)
+            assert payload.dtype == torch.uint8
+            bits = compressor.message_bits(p, 8 * dtype.itemsize)
+            assert payload.shape == (5, -(-int(bits) // 8))
+            again = compressor.unpack(payload, key, p, dtype)
+            assert torch.equal(again, compressor.compress(u, key))
+            assert again.dtype == dtype
+
+
+def test_what_is_not_finite_stays_so_in_a_message() -> None:
+    bad = torch.tensor([[1.0, float("nan"), 2.0], [1.0, float("inf"), 2.0]])
+    for bits in (4, 5):
+        payload = Bits(bits).pack(bad, 0)
+        assert not Bits(bits).unpack(payload, 0, 3, bad.dtype).isfinite().all(1).any()

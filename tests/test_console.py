@@ -2,12 +2,14 @@
 
 import io
 import re
+import sys
 
 import pytest
 from rich.table import Table
 
 from proxmesh.cli import console as speaking
-from proxmesh.cli.console import PatientConsole, print_wide
+from proxmesh.cli.console import PatientConsole, print_wide, warn
+from proxmesh.display.progress import LiveProgress
 
 
 @pytest.fixture
@@ -70,3 +72,19 @@ def test_a_pipe_gets_tables_and_lines_whole(
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4
     assert len(lines[0]) > 80
+
+
+def test_a_warning_beside_a_bar_has_a_line_of_its_own(
+    terminal: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terminal, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    bar = LiveProgress(speaking.console, 10)
+    with bar.shown():
+        bar.on_prepare("reading the data")
+        warn("samples repeat")
+    lines = re.split(r"\n|\x1b\[2K|\x1b\[1A", terminal.getvalue())
+    told = [re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", line) for line in lines]
+    assert [line.rstrip() for line in told if "repeat" in line] == [
+        "warning: samples repeat"
+    ]

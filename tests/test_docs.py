@@ -45,7 +45,8 @@ STARTED = {"lenet.py"}  # by tests/documented: it takes longer than the others t
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda f: f.name)
 def test_examples_run_and_are_short(file: Path) -> None:
-    assert sum(bool(line) for line in file.read_text().splitlines()) < 80
+    most = 90 if file.name in IN_PARTS else 80  # lines
+    assert len(file.read_text().splitlines()) < most
     if file.name in IN_PARTS | STARTED:
         return
     main = runpy.run_path(str(file))["main"]

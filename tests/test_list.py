@@ -44,7 +44,8 @@ def call(*arguments: str) -> object:
 def first_line(thing: Any) -> str:
     text = thing if isinstance(thing, str) else inspect.getdoc(thing) or ""
     line = text.splitlines()[0].replace("``", "")
-    return line.removeprefix("Return ").removesuffix(".")
+    returned, sign, what = line.removesuffix(".").partition("Return ")
+    return what[:1].upper() + what[1:] if sign and not returned else returned + what
 
 
 def test_every_name_of_every_registry_with_its_own_line() -> None:
@@ -74,7 +75,7 @@ def test_lists_one_kind_or_all_as_text_or_json(
     assert list(tree) == list(KINDS)
     assert tree["models"][-1] == {
         "name": "mlp",
-        "about": "the papers' two-layer network with tanh",
+        "about": "The papers' two-layer network with tanh",
     }
 
 

@@ -62,12 +62,12 @@ def test_nothing_is_overwritten(
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
-        ("my sites", "cannot be called so"),
+        ("my sites", "cannot be the name of a project"),
         ("-x", "No such option"),
         ("2sites", "with a letter first"),
-        ("..", "cannot be called so"),
-        ("", "cannot be called so"),
-        ("a\nb", "`a b` cannot be called so"),
+        ("..", "cannot be the name of a project"),
+        ("", "cannot be the name of a project"),
+        ("a\nb", "`a b` cannot be the name of a project"),
         ("x" * 65, "up to 64 letters"),
         ("nowhere/sites", "`nowhere` is no folder"),
     ],

@@ -11,9 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from delayed import DelayedLink
+from scipy.sparse import csr_array
 from torch import nn
 from torch.optim.lr_scheduler import StepLR
 from zoo import ROUND, method
@@ -253,6 +255,34 @@ def lazy(folder: Path) -> None:
     every.stop_reading()
 
 
+def sparse(folder: Path) -> None:
+    """Sparse shards, and wide weights, as dense ones in the simulation."""
+    del folder
+    draw = np.random.default_rng(3)
+    dense = [
+        np.where(draw.random((9, 40)) < 0.1, draw.random((9, 40)), 0)
+        for _ in range(AGENTS)
+    ]
+    labels = [torch.from_numpy(draw.integers(0, 2, 9)) for _ in range(AGENTS)]
+
+    def built(form: Any, **options: Any) -> pm.LearningProblem:
+        torch.manual_seed(0)
+        model = pm.models.mlp(40, 2, hidden=3).double()
+        shards = [(form(x), y) for x, y in zip(dense, labels, strict=True)]
+        return pm.LearningProblem(
+            model, nn.functional.cross_entropy, shards, batch_size=4, **options
+        )
+
+    graph = pm.graphs.star(AGENTS)
+    options: Any = {"eval_every": 10, "compile": False}
+    plain = built(torch.from_numpy, sparse="dense")
+    expected = pm.solve(plain, ROUND, graph, 10, engine="simulated", **options)
+    ours = pm.solve(built(csr_array), ROUND, graph, 10, timeout=20, **options)
+    assert ours.problem.sparse is not None
+    theirs = expected.state.x[list(ours.problem.agents)]
+    torch.testing.assert_close(ours.state.x, theirs, rtol=0, atol=1e-12)
+
+
 def automatic(folder: Path) -> None:
     """Constants that nobody gave, and what the monitor sees, as in the simulation."""
     del folder
@@ -281,6 +311,14 @@ IMPERFECT: list[tuple[str, list[Any]]] = [
     ("deepstorm-v2", [LINKS.Loss(0.3, known=False)]),
     ("prox-gt-sa", [LINKS.Compressed(LINKS.RandomK(0.3))]),
     ("sppdm", [LINKS.GilbertElliott(0.3, known=False)]),
+    ("hsm-admm", [LINKS.Delay(2, random=True), LINKS.Compressed(LINKS.TopK(0.2))]),
+    ("hsm-admm", [LINKS.Every(2), LINKS.Compressed(LINKS.Sign())]),
+    (
+        "hsm-admm",
+        [LINKS.Outages(0.6), LINKS.Compressed(LINKS.Pow2()), LINKS.Every(2)],
+    ),
+    ("deepstorm-v2", [LINKS.Participation(0.7), LINKS.Compressed(LINKS.Identity())]),
+    ("sppdm", [LINKS.Delay(2), LINKS.Compressed(LINKS.Bits(5, stochastic=True))]),
 ]
 
 
@@ -297,6 +335,85 @@ def links(folder: Path) -> None:
         theirs = whole.state.x[list(ours.problem.agents)]
         torch.testing.assert_close(ours.state.x, theirs, rtol=0, atol=1e-10)
         assert ours.final["bytes_sent"] == whole.final["bytes_sent"]
+
+
+class Targets:
+    """``|x - t_i|^2 / 2`` with targets that differ between agents."""
+
+    def __init__(self, agents: Any, p: int) -> None:
+        draw = torch.Generator().manual_seed(0)
+        every = torch.randn(max(agents) + 1, p, generator=draw, dtype=torch.float64)
+        self.targets = every[list(agents)]
+
+    def sample(self, k: Any, size: Any = None, stream: int = 0) -> None:
+        del k, size, stream
+
+    def grad(self, x: torch.Tensor, batch: None) -> torch.Tensor:
+        del batch
+        return x - self.targets
+
+    def prox(self, z: torch.Tensor, step: Any) -> torch.Tensor:
+        del step
+        return z
+
+
+def packed(folder: Path) -> None:
+    """What leaves a process is as short as it is counted; one agent lives on each."""
+    del folder
+    graph, p = pm.graphs.path(ranks()), 401
+    kinds: list[list[Any]] = [
+        [LINKS.Compressed(LINKS.Bits(4))],
+        [LINKS.Compressed(LINKS.TopK(0.1)), LINKS.Delay(1)],
+        [LINKS.Loss(0.3), LINKS.Compressed(LINKS.Bits(3))],
+        [LINKS.Every(3)],
+        [LINKS.Loss(0.3, known=False)],
+    ]
+    for models in kinds:
+        world: Any = pm.connect(graph, dtype=torch.float64, timeout=20, links=models)
+        engine = world.joined
+        recording = engine.link = Recording(engine.link)
+        mine = Targets(world.agents, p)
+        method_here: Any = ROUND
+        if world.plan.silent is not None:
+            method_here = pm.DEEPSTORM()
+        state = world.start(method_here, torch.zeros_like(mine.targets), mine)
+        begun, expected = len(recording.sent), 0
+        for k in range(1, 9):
+            state = world.advance(method_here, state, mine)
+            cost = method_here.cost(k)
+            each = -(-int(world.message_bits(k, p, 64)) // 8)
+            expected += cost.vectors * each * graph.degrees[rank()]
+        sent = recording.sent[begun:]
+        assert sum(part.numel() * part.element_size() for part in sent) == expected
+        again = world.advance(method_here, state, mine)
+        world.copies.clear()  # as after a resume: everything is sent anew
+        whole = world.advance(method_here, state, mine)
+        assert torch.equal(again.x, whole.x)
+
+
+def clocked(folder: Path) -> None:
+    """Messages that really are late take as long as the model of the network says."""
+    del folder
+    graph, steps = pm.graphs.ring(AGENTS), 3
+    slow: list[Any] = [LINKS.Latency("200ms"), LINKS.Bandwidth("100kbit")]
+    options: Any = {"eval_every": steps, "compile": False}
+    for name in ("hsm-admm", "deepstorm-v2"):
+        chosen = method(name)
+        plain = pm.solve(
+            problem(), chosen, graph, steps, engine="simulated", links=slow, **options
+        )
+        table = plain.history["simulated_seconds"]
+        modelled = float(table.iloc[-1] - table.iloc[0])
+        least = float("inf")
+        for _ in range(3):  # whatever else this machine does comes on top
+            world: Any = pm.connect(graph, dtype=torch.float64, timeout=20, links=slow)
+            world.joined.link = DelayedLink(world.joined.link, 0.2, 1e5)
+            mine = local_problem(world.agents)
+            late = pm.solve(mine, chosen, graph, steps, engine=world, **options)
+            least = min(least, float(late.final["seconds"]))
+            if least < 1.1 * modelled:  # all ranks have the root's row
+                break
+        assert 0.9 * modelled < least < 1.1 * modelled, (name, least, modelled)
 
 
 def dropping(folder: Path) -> None:

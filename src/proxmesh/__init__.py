@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from proxmesh.algorithms import ProxSTORM as ProxSTORM
     from proxmesh.data import datasets as datasets
     from proxmesh.data.dataset_shard import DatasetShard as DatasetShard
+    from proxmesh.data.sparse import SparseRows as SparseRows
     from proxmesh.errors import InputError as InputError
     from proxmesh.errors import LostRankError as LostRankError
     from proxmesh.errors import Notice as Notice

@@ -19,10 +19,11 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor
 
+from proxmesh import packing
 from proxmesh.checks import require_positive, require_whole
+from proxmesh.contraction import require_contractive
 from proxmesh.errors import InputError
 from proxmesh.hashing import uniform
-from proxmesh.types import Compressor
 
 __all__ = [
     "Bits",
@@ -35,10 +36,7 @@ __all__ = [
     "require_contractive",
 ]
 
-PROBES = (1e-3, 1.0, 1e3)  # sizes of the vectors that a compressor is tried on
-LONGEST = 1000  # entries of these vectors
-NOTHING = 1e-6  # of the squared size of such a vector
-DRAWS = 16  # of random numbers, for a compressor that uses them
+MOST_BITS = 32  # of an entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +60,16 @@ class Identity:
         """The rows themselves."""
         del key
         return rows
+
+    def pack(self, rows: Tensor, key: Any) -> Tensor:
+        """The bytes of all entries."""
+        del key
+        return packing.as_bytes(rows)
+
+    def unpack(self, payload: Tensor, key: Any, p: int, dtype: Any) -> Tensor:
+        """What was packed."""
+        del key, p
+        return packing.from_bytes(payload, dtype)
 
     def contraction(self, p: int) -> float:
         """1: nothing is lost."""
@@ -102,13 +110,30 @@ class TopK:
         places = rows.abs().topk(_count(self.share, rows.shape[-1]), dim=-1).indices
         return torch.zeros_like(rows).scatter(-1, places, rows.gather(-1, places))
 
+    def pack(self, rows: Tensor, key: Any) -> Tensor:
+        """The entries, and their places in few bits."""
+        del key
+        p = rows.shape[-1]
+        places = rows.abs().topk(_count(self.share, p), dim=-1).indices
+        entries = packing.as_bytes(rows.gather(-1, places))
+        return torch.cat([entries, packing.packed(places, _place_bits(p))], 1)
+
+    def unpack(self, payload: Tensor, key: Any, p: int, dtype: Any) -> Tensor:
+        """The entries at their places."""
+        del key
+        count = _count(self.share, p)
+        width = count * dtype.itemsize
+        entries = packing.from_bytes(payload[:, :width], dtype)
+        places = packing.unpacked(payload[:, width:], count, _place_bits(p))
+        return entries.new_zeros(len(payload), p).scatter(-1, places, entries)
+
     def contraction(self, p: int) -> float:
         """The share: all entries may be equally large."""
         return _count(self.share, p) / p
 
     def message_bits(self, p: int, width: int) -> float:
         """An entry and its place each."""
-        return _count(self.share, p) * float(width + math.ceil(math.log2(max(p, 2))))
+        return _count(self.share, p) * float(width + _place_bits(p))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +168,24 @@ class RandomK:
 
     def compress(self, rows: Tensor, key: Any) -> Tensor:
         """The drawn entries."""
-        p = rows.shape[-1]
-        drawn = uniform(key, p, self.seed, rows)
-        places = drawn.topk(_count(self.share, p), dim=-1).indices
-        chosen = torch.zeros_like(drawn).scatter(-1, places, 1.0)
-        return rows * chosen.to(rows.dtype)
+        places = self._places(key, rows.shape[-1], rows)
+        chosen = rows.new_zeros(len(places), rows.shape[-1]).scatter(-1, places, 1.0)
+        return rows * chosen
+
+    def pack(self, rows: Tensor, key: Any) -> Tensor:
+        """The drawn entries alone."""
+        places = self._places(key, rows.shape[-1], rows)
+        return packing.as_bytes(rows.gather(-1, places.expand(len(rows), -1)))
+
+    def unpack(self, payload: Tensor, key: Any, p: int, dtype: Any) -> Tensor:
+        """The entries at the places that the key draws."""
+        entries = packing.from_bytes(payload, dtype)
+        places = self._places(key, p, payload).expand(len(payload), -1)
+        return entries.new_zeros(len(payload), p).scatter(-1, places, entries)
+
+    def _places(self, key: Any, p: int, like: Tensor) -> Tensor:
+        drawn = uniform(key, p, self.seed, like).view(-1, p)
+        return drawn.topk(_count(self.share, p), dim=-1).indices
 
     def contraction(self, p: int) -> float:
         """The share, on average over the draws."""
@@ -160,10 +198,10 @@ class RandomK:
 
 @dataclass(frozen=True, slots=True)
 class Bits:
-    """Every entry as a multiple of a step, the largest one as it is.
+    """Every entry as a multiple of a step, the largest ones as they are.
 
-    With b bits there are ``2^(b-1) - 1`` steps from 0 to the largest entry of the
-    vector, on either side.
+    With b bits there are ``2^(b-1) - 1`` steps from 0 to the largest entry of a block,
+    on either side. With steps of its own every block gets small entries through.
 
     Parameters
     ----------
@@ -172,9 +210,11 @@ class Bits:
     stochastic
         False: the nearest multiple, a contraction for vectors of any length. True: up
         or down at random, right on average; a contraction only for vectors of fewer
-        than ``4 (2^(b-1) - 1)^2`` entries (196 for 4 bits, 64,516 for 8).
+        than ``4 (2^(b-1) - 1)^2`` entries, or such blocks (196 for 4 bits).
     seed
         Another number draws other random numbers.
+    block
+        Entries that share a step.
     kind
         Its name in a config file.
 
@@ -190,10 +230,14 @@ class Bits:
     bits: int = 4
     stochastic: bool = False
     seed: int = 0
+    block: int = 128
     kind: Literal["bits"] = "bits"
 
     def __post_init__(self) -> None:
         require_whole("Bits", 2, bits=self.bits)
+        require_whole("Bits", 1, block=self.block)
+        if self.bits > MOST_BITS:
+            raise InputError(f"Bits: `bits` must be at most 32, got {self.bits}.")
         require_whole("Bits", 0, seed=self.seed)
 
     @property
@@ -202,27 +246,51 @@ class Bits:
         return int(2 ** (self.bits - 1) - 1)
 
     def compress(self, rows: Tensor, key: Any) -> Tensor:
-        """Multiples of a step of each row's own."""
-        largest = rows.abs().amax(-1, keepdim=True)
-        step = torch.where(largest > 0, largest, torch.ones_like(largest)) / self.levels
-        scaled = rows / step
+        """Multiples of the steps of each row's blocks."""
+        multiples, steps = self._split(rows, key)
+        return multiples * packing.spread(steps, self.block, rows.shape[-1])
+
+    def pack(self, rows: Tensor, key: Any) -> Tensor:
+        """The steps, and the multiples in few bits."""
+        multiples, steps = self._split(rows, key)
+        codes = multiples.nan_to_num().long() + self.levels
+        return torch.cat([packing.as_bytes(steps), packing.packed(codes, self.bits)], 1)
+
+    def unpack(self, payload: Tensor, key: Any, p: int, dtype: Any) -> Tensor:
+        """The multiples of the steps."""
+        del key
+        width = self._blocks(p) * dtype.itemsize
+        steps = packing.from_bytes(payload[:, :width], dtype)
+        codes = packing.unpacked(payload[:, width:], p, self.bits)
+        return (codes - self.levels).to(dtype) * packing.spread(steps, self.block, p)
+
+    def _split(self, rows: Tensor, key: Any) -> tuple[Tensor, Tensor]:
+        largest = packing.largest_in_blocks(rows, self.block)
+        steps = torch.where(largest == 0, 1.0, largest) / self.levels
+        scaled = rows / packing.spread(steps, self.block, rows.shape[-1])
         if not self.stochastic:
-            return scaled.round() * step
+            return scaled.round(), steps
         drawn = uniform(key, rows.shape[-1], self.seed, rows).to(rows.dtype)
-        return (scaled + drawn).floor() * step
+        return (scaled + drawn).floor(), steps
+
+    def _blocks(self, p: int) -> int:
+        return -(-p // self.block)
 
     def contraction(self, p: int) -> float:
         """The largest entry gets through; at random, the others may be far off."""
-        return 1 - p / (4 * self.levels**2) if self.stochastic else 1 / p
+        most = min(p, self.block)
+        return 1 - most / (4 * self.levels**2) if self.stochastic else 1 / most
 
     def message_bits(self, p: int, width: int) -> float:
-        """Those of the entries, and the largest one."""
-        return float(p * self.bits + width)
+        """Those of the entries, and a step for each block."""
+        return float(p * self.bits + self._blocks(p) * width)
 
 
 @dataclass(frozen=True, slots=True)
 class Sign:
     """The signs of the entries, times the mean of their absolute values.
+
+    One bit has no room for 0, which counts as positive.
 
     Parameters
     ----------
@@ -241,7 +309,23 @@ class Sign:
     def compress(self, rows: Tensor, key: Any) -> Tensor:
         """Two values per row."""
         del key
-        return rows.sign() * rows.abs().mean(-1, keepdim=True)
+        mean = rows.abs().mean(-1, keepdim=True)
+        return torch.where(rows < 0, -mean, mean)
+
+    def pack(self, rows: Tensor, key: Any) -> Tensor:
+        """The mean, and a bit per entry."""
+        del key
+        mean = rows.abs().mean(-1, keepdim=True)
+        return torch.cat(
+            [packing.as_bytes(mean), packing.packed((rows < 0).long(), 1)], 1
+        )
+
+    def unpack(self, payload: Tensor, key: Any, p: int, dtype: Any) -> Tensor:
+        """The mean with the signs."""
+        del key
+        mean = packing.from_bytes(payload[:, : dtype.itemsize], dtype)
+        negative = packing.unpacked(payload[:, dtype.itemsize :], p, 1) == 1
+        return torch.where(negative, -mean, mean)
 
     def contraction(self, p: int) -> float:
         """``|u|_1^2 / (p |u|^2)``, which is 1/p where one entry has it all."""
@@ -276,6 +360,20 @@ class Pow2:
         whole, mantissa = _FLOATS[rows.dtype]
         return (rows.view(whole) & ~((1 << mantissa) - 1)).view(rows.dtype)
 
+    def pack(self, rows: Tensor, key: Any) -> Tensor:
+        """Signs and exponents."""
+        del key
+        whole, mantissa = _FLOATS[rows.dtype]
+        bits = 8 * rows.dtype.itemsize - mantissa
+        return packing.packed((rows.view(whole) >> mantissa).long(), bits)
+
+    def unpack(self, payload: Tensor, key: Any, p: int, dtype: Any) -> Tensor:
+        """Powers of 2."""
+        del key
+        whole, mantissa = _FLOATS[dtype]
+        codes = packing.unpacked(payload, p, 8 * dtype.itemsize - mantissa)
+        return (codes << mantissa).to(whole).view(dtype)
+
     def contraction(self, p: int) -> float:
         """3/4: an entry is off by at most half its size."""
         del p
@@ -292,51 +390,13 @@ Known: TypeAlias = Identity | TopK | RandomK | Bits | Sign | Pow2
 """The compressors of this file, which a config file can name by their `kind`."""
 
 
-def require_contractive(who: str, compressor: Compressor, p: int) -> None:
-    """Refuse a compressor that may let nothing of a vector through.
-
-    What it declares is checked, and that it is so on a few vectors.
-
-    Parameters
-    ----------
-    who
-        Complains.
-    compressor
-        To be used for vectors of p entries.
-    p
-        Number of entries.
-
-    Examples
-    --------
-    >>> require_contractive("CDProxSGT", Bits(4, stochastic=True), 1000)
-    Traceback (most recent call last):
-    proxmesh.errors.InputError: CDProxSGT: `compressor` is not contractive for 1,000 ...
-    """
-    delta = compressor.contraction(p)
-    if not 0 < delta <= 1:
-        raise InputError(
-            f"{who}: `compressor` is not contractive for {p:,} parameters: "
-            f"{compressor} has delta = {delta:.3g}, which must be above 0. Send more "
-            "bits or entries."
-        )
-    shape = torch.linspace(1, 40, min(p, LONGEST), dtype=torch.float64).sin()[None]
-    for size in PROBES:
-        rows = size * shape
-        lost = [
-            float((rows - compressor.compress(rows, key)).square().sum())
-            for key in range(DRAWS)
-        ]
-        kept = 1 - sum(lost) / len(lost) / float(rows.square().sum())
-        if not kept > NOTHING:
-            raise InputError(
-                f"{who}: `compressor` is not contractive: of a vector with entries of "
-                f"about {size:g}, {compressor} lets nothing through. It must scale "
-                "with the vector."
-            )
-
-
 def _count(share: float, p: int) -> int:
     return min(p, max(1, math.ceil(share * p - 1e-9)))
+
+
+def _place_bits(p: int) -> int:
+    """Bits that tell one of p places."""
+    return math.ceil(math.log2(max(p, 2)))
 
 
 def _require_share(who: str, share: float) -> None:

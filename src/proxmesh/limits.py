@@ -63,7 +63,7 @@ def require_memory(who: str, size: int, remedy: str) -> None:
     free = available_memory()
     if free is not None and size > free:
         raise InputError(
-            f"{who} needs {readable(size)} of memory, but {readable(free)} are free. "
+            f"{who} needs {readable(size)} of memory, but {readable(free)} is free. "
             f"{remedy}"
         )
 

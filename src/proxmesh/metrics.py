@@ -43,6 +43,10 @@ COLUMNS: Mapping[str, str] = {
     "vectors_sent": "p-vectors that each agent has sent to each neighbor",
     "bytes_sent": "bytes over all edges, both directions",
     "seconds": "computing time, without evaluation and compilation",
+    "simulated_time": "of an asynchronous run in one process, in fastest steps",
+    "fewest_steps": "own steps of the slowest agent in an asynchronous run",
+    "most_steps": "own steps of the fastest agent in an asynchronous run",
+    "simulated_seconds": "time on links with a bandwidth or latency, as modelled",
     "stationarity": "norm + consensus",
     "norm": "|x_mean - prox_h(x_mean - mean gradient)|^2",
     "consensus": "sum_i |x_i - x_mean|^2",
@@ -51,13 +55,16 @@ COLUMNS: Mapping[str, str] = {
     "test_loss": "mean loss on the test set",
     "train_accuracy": "share of correct labels, mean over agents",
     "test_accuracy": "share of correct labels on the test set",
+    "train_rmse": "root of the mean squared error, mean over agents",
+    "test_rmse": "root of the mean squared error on the test set",
+    "test_r2": "share of the test targets' variance that is explained",
     "density": "share of entries of x_mean above 1e-6 in absolute value",
     "density_y": "the same of the rows out of the prox (y_i, or x_i), mean over agents",
     "kkt": "dist^2(0, dL): the residual of the paper's Definition 1 (HSM-ADMM)",
 }
 """The columns of a history in their order, and what they are."""
 
-HIGHER_IS_BETTER = frozenset({"train_accuracy", "test_accuracy"})
+HIGHER_IS_BETTER = frozenset({"train_accuracy", "test_accuracy", "test_r2"})
 NONZERO = 1e-6
 DOUBLE = torch.float64
 

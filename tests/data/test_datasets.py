@@ -167,7 +167,8 @@ def test_synthetic_data() -> None:
     assert data.num_classes == 4
 
     def inputs(seed: int) -> torch.Tensor:
-        return datasets.synthetic(samples=50, seed=seed).inputs
+        found: torch.Tensor = datasets.synthetic(samples=50, seed=seed).inputs
+        return found
 
     assert torch.equal(inputs(3), inputs(3))
     assert not torch.equal(inputs(3), inputs(4))
@@ -553,8 +554,8 @@ def test_the_held_out_share(tmp_path: Path) -> None:
         (
             "a,b,y\n1,2,0\n3,4,1.5\n",
             None,
-            ", row 1: label 1.5 is not a class. The command line trains classifiers; "
-            "for regression use `LearningProblem` in Python.",
+            ", row 1: label 1.5 is not a class. To predict numbers, use `--loss "
+            "squared` or `--loss huber`.",
         ),
     ],
 )
@@ -600,8 +601,8 @@ def spoiled(row: int, column: int, value: float) -> Any:
         ),
         (
             {"x": X, "y": Y + 0.25},
-            ", row 0: label 0.25 is not a class. The command line trains classifiers; "
-            "for regression use `LearningProblem` in Python.",
+            ", row 0: label 0.25 is not a class. To predict numbers, use `--loss "
+            "squared` or `--loss huber`.",
         ),
         (
             {"x": X, "y": Y[:-1]},

@@ -252,7 +252,7 @@ def test_whole_or_lazy_depends_on_free_memory(monkeypatch: pytest.MonkeyPatch) -
     with pytest.warns(Notice) as caught:
         assert problem_of(shards).lazy
     assert [str(w.message) for w in caught] == [
-        "4.5 kB of data are read batch by batch, since 18 kB of memory are free. Use "
+        "4.5 kB of data is read batch by batch, since 18 kB of memory is free. Use "
         "`DatasetShard(..., lazy=False)` to read them at once."
     ]
     assert not problem_of([pm.DatasetShard(s, lazy=False) for s in shards]).lazy

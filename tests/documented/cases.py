@@ -53,7 +53,9 @@ WRITTEN_OUT: Mapping[str, str] = {  # what a page leaves open
     "--only NAME": "--only step",
     "FOLDER FOLDER ...": "runs/first runs/second",
     "runs [FOLDER]": "runs",
+    "report RUN": "report runs/earlier",
     "show RUN": "show runs/earlier",
+    "predict RUN data.csv": "predict runs/earlier new.csv",
 }
 
 SMALLER: Mapping[str, str] = {  # the first pattern that is found says which flags

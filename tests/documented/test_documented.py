@@ -3,6 +3,7 @@
 `make test-documented` runs them; `make test` checks only that the tables are in order.
 """
 
+import bz2
 import os
 import re
 import shlex
@@ -59,6 +60,26 @@ def _links(file: Path) -> None:
     file.write_text("0 1\n1 2   # comments are fine\n2 3\n3 4\n")
 
 
+def _prices(file: Path) -> None:
+    x = np.random.default_rng(0).standard_normal((100, 4))
+    rows = np.column_stack([x, x @ [1, 2, 3, 4]])
+    np.savetxt(file, rows, delimiter=",", header="a,b,c,d,price", comments="")
+
+
+def _wide(file: Path) -> None:
+    draw = np.random.default_rng(0)
+    lines = [
+        f"{label} " + " ".join(f"{j}:0.1" for j in np.sort(draw.choice(47_236, 75)) + 1)
+        for label in draw.choice([-1, 1], 200)
+    ]
+    unique = [" ".join(dict.fromkeys(line.split())) for line in lines]
+    file.write_bytes(bz2.compress("\n".join(unique).encode()))
+
+
+def _unlabeled(file: Path) -> None:
+    np.savetxt(file, np.eye(5, 123), delimiter=",")
+
+
 def _hosts(file: Path) -> None:
     file.write_text("localhost slots=8\n")
 
@@ -100,6 +121,9 @@ def _cut_off_run(folder: Path) -> None:
 FILES: Mapping[str, Callable[[Path], object]] = {
     "mine.csv": _table,
     "links.txt": _links,
+    "prices.csv": _prices,
+    "rcv1_train.binary.bz2": _wide,
+    "new.csv": _unlabeled,
     "train.py": _script,
     "hosts": _hosts,
     "examples/deploy/hostfile": _hosts,  # in place of one that names two machines

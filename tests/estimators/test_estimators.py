@@ -198,8 +198,22 @@ def test_sparse_tables_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
     found = classifier().fit(table, Y)
     assert np.array_equal(found.predict(table), classifier().fit(X, Y).predict(X))
     monkeypatch.setattr(dealing, "LARGEST", 4000)
+    dense_model = classifier(model=torch.nn.Linear(4, 3).double())
     with pytest.raises(pm.InputError, match=r"sparse `X` of 150 x 4 takes 4.8 kB"):
-        found.fit(table, Y)
+        dense_model.fit(table, Y)
+
+
+def test_large_sparse_tables_stay_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = sparse.csr_array(X)
+    plain = classifier(standardize=False).fit(table, Y)
+    monkeypatch.setattr(dealing, "LARGEST", 4000)
+    kept = classifier(standardize=False).fit(table, Y)
+    outputs = [each.predict_proba(table) for each in (plain, kept)]
+    assert np.abs(outputs[0] - outputs[1]).max() < 1e-12
+    scaled = classifier().fit(table, Y)
+    assert scaled.scaler_ is not None
+    assert not scaled.scaler_.with_mean
+    assert np.allclose(scaled.predict_proba(table).sum(1), 1)
 
 
 # -- going on, keeping, repeating ------------------------------------------------------

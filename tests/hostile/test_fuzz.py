@@ -48,6 +48,12 @@ def packed_otherwise(how: int) -> bytes:
 
 
 X, Y = np.arange(12.0).reshape(6, 2), np.arange(6) % 2
+SPARSE = {
+    "data": np.array([1.0, 2.0, 3.0]),
+    "indices": np.array([0, 1, 1]),
+    "indptr": np.array([0, 1, 1, 1, 2, 3, 3]),
+    "shape": np.array([6, 2]),
+}
 CSV = b"height,weight,adult\n1.5,20,0\n1.8,80,1\n1.1,25,0\n1.7,70,1\n"
 LIBSVM = b"-1 1:2 3:0.5\n+1 2:1\n-1 1:-1 # note\n+1 3:1e-3\n"
 
@@ -115,6 +121,23 @@ READERS = {
     ),
     "csv": Reader("a.csv", datasets.from_file, (CSV, b"1,2,cat\n3,4,dog\n5,6,cat\n")),
     "libsvm": Reader("a.svm", datasets.from_file, (LIBSVM,)),
+    "libsvm of numbers": Reader(
+        "a.svm",
+        lambda file: datasets.from_file(file, numbers=True, zero_based=True),
+        (LIBSVM, b"0.5 0:2 3:0.5\n-1e3 2:1\n7 1:-1\n"),
+    ),
+    "sparse npz": Reader(
+        "a.npz",
+        datasets.from_file,
+        (
+            npz(**SPARSE, y=Y),
+            npz(**SPARSE, format=np.array(b"csr"), y=Y),
+            npz(**SPARSE | {"indices": np.array([0, 9, 1])}, y=Y),
+            npz(**SPARSE | {"indptr": np.array([0, 3, 1, 1, 2, 2, 3])}, y=Y),
+            npz(**SPARSE | {"shape": np.array([6, -1])}, y=Y),
+            npz(**SPARSE | {"shape": np.array([6, 2**62])}, y=Y),
+        ),
+    ),
     "idx": Reader(
         "a.idx",
         lambda file: download._from_idx(file.read_bytes()),

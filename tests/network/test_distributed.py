@@ -22,8 +22,8 @@ SECONDS_TO_LEAVE = 3 + 5  # the timeout that the worker gives, and what is promi
 SLACK = 4  # seconds, for a machine with more ranks than cores
 EVERYTHING = "PROXMESH_FULL_PARITY" in os.environ  # every graph on every rank count
 TOGETHER = (
-    "late+stress+traffic+diverge+going_on+automatic+lazy+dropping+links+scripts+differ"
-    "+alone"
+    "late+stress+traffic+diverge+going_on+automatic+lazy+sparse+dropping+links+scripts"
+    "+differ+packed+clocked+alone"
 )
 # What the ranks of one start do, one thing after another: most of a start is imports.
 # A loss of ranks comes last.

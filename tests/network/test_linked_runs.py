@@ -260,7 +260,8 @@ def test_a_gain_that_is_too_large_is_told_before_the_run() -> None:
 def test_bytes_are_those_of_compressed_messages() -> None:
     run = pm.prepare(classifier(), ROUND, pm.graphs.star(4), 10, links=[L.Compressed()])
     p, edges, width = run.state.x.shape[1], 6, run.state.x.element_size()
-    whole, small = width * p, -(-(4 * p + 8 * width) // 8)
+    steps = -(-p // 128)  # one for each block of 128 entries
+    whole, small = width * p, -(-(4 * p + 8 * width * steps) // 8)
     assert run.cost().bytes == edges * (whole + 10 * small)
 
 

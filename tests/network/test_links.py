@@ -1,5 +1,6 @@
 """Imperfect links: golden values, literal references, invariants, and bad input."""
 
+import dataclasses
 from collections.abc import Callable
 from itertools import islice
 from typing import Any
@@ -200,3 +201,59 @@ def test_large_graphs_have_sparse_sums(links: list[Any]) -> None:
     delta = weights[:, None] * (edges.near(rows) - edges.far(rows))
     found = edges.per_agent(delta)
     torch.testing.assert_close(found, expected, rtol=0, atol=EXACT)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Seen:
+    k: Tensor
+    x: Tensor
+    laplacian: Tensor
+    mixed: Tensor
+
+
+class Looking:
+    """Sends the same rows again and again, and keeps what comes of it."""
+
+    def init(self, x0: Tensor, problem: Any, network: Any) -> Seen:
+        del problem
+        sent = network.exchange(x0)
+        return Seen(torch.tensor(0), x0, sent.laplacian(), sent.mix())
+
+    def step(self, state: Seen, problem: Any, network: Any) -> Seen:
+        del problem
+        sent = network.exchange(state.x)
+        return Seen(state.k + 1, state.x, sent.laplacian(), sent.mix())
+
+    def cost(self, k: int) -> pm.Cost:
+        del k
+        return pm.Cost(1, 1, 0)
+
+
+@pytest.mark.parametrize(
+    "links",
+    [
+        [L.Outages(0.5)],
+        [L.Loss(0.4)],
+        [L.GilbertElliott(0.4)],
+        [L.Delay(2), L.Loss(0.3)],
+        [L.Delay(3, random=True), L.Loss(0.3)],
+        [L.Loss(0.3), L.Compressed()],
+        [L.Every(2), L.Outages(0.5)],
+        [L.Schedule(SCHEDULE)],
+    ],
+    ids=str,
+)
+def test_both_ends_of_an_edge_agree_in_every_exchange(links: list[Any]) -> None:
+    """With rows e_i, entry j of row i is the weight that i gives to j."""
+    world = pm.connect(GRAPH, links=links)
+    rows, problem, method = torch.eye(GRAPH.n), GoldenQuadratics(), Looking()
+    state = world.start(method, rows, problem)
+    left_out = 0
+    for _ in range(12):
+        state = world.advance(method, state, problem)
+        for found, total in ((state.laplacian, 0.0), (state.mixed, 1.0)):
+            torch.testing.assert_close(found, found.T, rtol=0, atol=EXACT)
+            assert (found.sum(1) - total).abs().max() < EXACT
+        used = int((state.laplacian.triu(1) < -0.5).sum())
+        left_out += len(GRAPH.edges) - used
+    assert left_out > 0

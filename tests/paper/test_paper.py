@@ -1,6 +1,7 @@
 """The paper's figures: their comparisons are sound, their numbers are those of runs."""
 
 import dataclasses
+import math
 import warnings
 from pathlib import Path
 
@@ -11,7 +12,12 @@ import pytest
 import proxmesh as pm
 from proxmesh.algorithms import ALGORITHMS
 from proxmesh.paper import FIGURES
+from proxmesh.paper.budget import best_so_far
 from proxmesh.paper.comparisons import COMPARISONS, SCALES
+from proxmesh.paper.link_tables import QUADRATICS, link_table, trained
+from proxmesh.paper.survival import CONDITIONS
+from proxmesh.paper.survival import METHODS as ON_LINKS
+from proxmesh.paper.tasks import TASKS
 from proxmesh.report.runs import FinishedRun
 from proxmesh.report.targets import first_reached, fitted_slope, running_best, spent
 from proxmesh.runs.build import build, build_algorithm
@@ -75,7 +81,8 @@ def test_every_comparison_is_sound_at_every_scale(name: str) -> None:
         task = comparison.config("standard").model_dump()
         config = run_config(task, section, built_method(section), 0)
         build_algorithm(Config.model_validate(config))
-        if "hubs" not in name:  # tuned, not left at its defaults
+        left = name.startswith(("hubs", "links", "untuned")) or label == "automatic"
+        if not left:  # tuned, not left at its defaults
             assert label in parameters.methods
     if comparison.task["data.name"] == "a9a":  # MNIST may have to be fetched
         with warnings.catch_warnings():
@@ -95,7 +102,10 @@ def test_the_issue_s_experiments_are_all_here() -> None:
         "fig-noniid",
         "fig-rate",
         "fig-communication",
+        "fig-untuned",
+        "fig-budget",
         "table-cost",
+        "table-links",
     }
     graphs = {
         (c.task["graph.name"], c.task.get("graph.agents", 8))
@@ -110,8 +120,13 @@ def test_the_issue_s_experiments_are_all_here() -> None:
     }
 
 
+DRAWN_FROM_RUNS = [
+    name for name, figure in FIGURES.items() if figure.needs and figure.measure is None
+]
+
+
 @pytest.mark.documented
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", DRAWN_FROM_RUNS)
 def test_every_figure_is_made_from_runs(name: str, tmp_path: Path) -> None:
     FIGURES[name].make(runs_of(name), tmp_path)
     assert (tmp_path / "table.md").read_text().startswith(("| ", "sorted"))
@@ -132,7 +147,8 @@ def test_hubs_show_iterations_to_targets_and_divergence(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_bad_ends_are_shown_and_count_as_never_there(tmp_path: Path) -> None:
-    runs = runs_of("fig-communication")["ring-a9a"]
+    found = runs_of("fig-communication")
+    runs = found["ring-a9a"]
     ended = {"outcome": "diverged", "message": "at iteration 5, first at agent 1."}
     mine = [
         dataclasses.replace(run, **ended)  # type: ignore[arg-type]
@@ -141,7 +157,7 @@ def test_bad_ends_are_shown_and_count_as_never_there(tmp_path: Path) -> None:
         for run in runs
     ]
     for name in ("fig-communication", "table-cost", "fig-ring-a9a"):
-        FIGURES[name].make({"ring-a9a": mine}, tmp_path)
+        FIGURES[name].make({**found, "ring-a9a": mine}, tmp_path)
         table = (tmp_path / "table.md").read_text()
         sppdm = next(row for row in table.splitlines() if row.startswith("| sppdm"))
         assert "not reached" in sppdm or "diverged at k = 5" in sppdm
@@ -154,14 +170,62 @@ def test_bad_ends_are_shown_and_count_as_never_there(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_figure_of_bad_ends_only_is_still_made(tmp_path: Path) -> None:
     ended = {"outcome": "diverged", "message": "at iteration 5, first at agent 1."}
-    for name in FIGURES:
+    for name in DRAWN_FROM_RUNS:
         bad = {
             c: [dataclasses.replace(r, **ended) for r in runs]  # type: ignore[arg-type]
             for c, runs in runs_of(name).items()
         }
         FIGURES[name].make(bad, tmp_path)
         table = (tmp_path / "table.md").read_text()
-        assert "diverged at k = 5" in table or "not reached" in table
+        said = ("diverged at k = 5", "not reached", "blew up")
+        assert any(words in table for words in said)
+
+
+def test_untuned_methods_come_in_the_order_of_their_ratios(tmp_path: Path) -> None:
+    FIGURES["fig-untuned"].make(runs_of("fig-untuned"), tmp_path)
+    lines = (tmp_path / "table.md").read_text().splitlines()
+    assert lines[2].startswith("| HSM-ADMM |")  # fabricated: a thousandth of others'
+    assert lines[-1].startswith("| DSGT |")
+    assert len(lines[2].split(" | ")) == 1 + len(TASKS)
+    runs = runs_of("fig-untuned")
+    first = next(iter(runs))
+    runs[first] = [run for run in runs[first] if run.label != "hsm-admm"]
+    FIGURES["fig-untuned"].make(runs, tmp_path)
+    lines = (tmp_path / "table.md").read_text().splitlines()
+    ours = next(line for line in lines if line.startswith("| HSM-ADMM |"))
+    assert ours.split(" | ")[1] == "blew up"
+
+
+def test_the_budget_is_the_best_of_the_first_trials() -> None:
+    values = {"hsm-admm": [3.0, 5.0, 1.0], "sppdm": [math.inf, 8.0, 9.0]}
+    table = pd.DataFrame(
+        [
+            {"method": label, "trial": i, "stationarity": value}
+            for label, mine in values.items()
+            for i, value in enumerate(mine)
+        ]
+    )
+    best = best_so_far(table)
+    assert best["hsm-admm"].tolist() == [3.0, 3.0, 1.0]
+    assert best["sppdm"].tolist() == [math.inf, 8.0, 8.0]
+    assert best.index.tolist() == [1, 2, 3]
+
+
+@pytest.mark.long
+def test_the_budget_figure_is_made_from_a_search(tmp_path: Path) -> None:
+    search = FIGURES["fig-budget"].search
+    assert search is not None
+    tuning = search.opened("small", tmp_path / "trials")
+    assert tuning.remaining == 3 * 2
+    for search_of_one in tuning.searches:  # told, not run
+        while (run := search_of_one.next()) is not None:
+            final = {"stationarity": 1.0 / (1 + len(search_of_one.trials))}
+            search_of_one.tell(run, "finished", final, "8 iterations.")
+    figure, written = search.write(tuning, tmp_path / "figure")
+    assert figure.stat().st_size > 10_000
+    lines = written.read_text().splitlines()
+    assert lines[0] == "| method | 1 trials | 3 trials |"
+    assert lines[2] == "| HSM-ADMM | 1.00e+00 | 3.33e-01 |"
 
 
 def test_the_fitted_slope_is_the_slope(tmp_path: Path) -> None:
@@ -255,3 +319,22 @@ def test_paper_on_the_command_line(
     assert "Did you mean `fig-hubs`?" in capsys.readouterr().err
     assert call("fig-rate", "--scale", "tiny") == 2
     assert "unknown scale `tiny`" in capsys.readouterr().err
+
+
+def test_the_table_shows_both_problems(tmp_path: Path) -> None:
+    folder = tmp_path
+    rows = [(m, c, "exact", 1e-9) for m in ON_LINKS for c in CONDITIONS]
+    rows[5] = (rows[5][0], rows[5][1], "diverges", math.inf)
+    table = pd.DataFrame(rows, columns=["method", "links", "verdict", "error"])
+    table.to_csv(folder / QUADRATICS, index=False)
+    runs = runs_of("table-links")
+    del runs["links-delay-5"]  # not made yet
+    link_table(runs, folder)
+    text = (folder / "table.md").read_text()
+    assert text.count("| hsm-admm |") == 2
+    assert "diverges" in text
+    assert "exact 1e-9" in text
+    assert (folder / "figure.png").stat().st_size > 10_000
+    learned = trained(runs)
+    assert set(learned[learned["links"] == "delay-5"]["verdict"]) == {"?"}
+    assert set(FIGURES["table-links"].needs) == {f"links-{c}" for c in CONDITIONS}

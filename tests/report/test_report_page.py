@@ -56,6 +56,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     top = tmp_path_factory.mktemp("pages")
     evil = "</script><img src=x onerror=document.title='broken'><b>&amp;%{x}"
     hostile = write_run(top / "evil", evil, 0, [1.0, float("nan"), 1e308, 0.5])
+    falling = write_run(top / "falling", "dsgt", 0, [1.0, 1e-2, 1e-3, 1e-4, 1e-5])
     other = write_run(top / "other", "dsgt", 0, [1.0, 0.5], data={"name": "digits"})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RunFolder, "agents", agents_of, raising=False)
@@ -64,6 +65,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             "comparison": [write_comparison(top / "runs")],
             "tuning": [write_tuning(top / "tuning")],
             "hostile": [hostile],
+            "falling": [falling],
             "tasks": [other, hostile],
         }
         return {
@@ -143,6 +145,23 @@ def test_every_switch_changes_the_plot_and_the_address(
     assert view(page)["smooth"] == "best"
     page.choose("smooth", "3")
     assert "3 neighboring points" in page.text("#curves .caption")
+
+
+def test_a_logarithmic_axis_begins_where_the_curves_do(
+    page: Page, pages: dict[str, Path]
+) -> None:
+    page.open(pages["falling"])
+    assert page(f"{LINES}[0].y[0]") == 1
+    assert page(f"{PLOT}.layout.yaxis.range[1]") > 0
+    page.click("#scale [data-value=linear]")
+    assert page(f"{PLOT}.layout.yaxis.range[1]") < 0.1
+
+
+def test_one_seed_has_no_switch_of_seeds(page: Page, pages: dict[str, Path]) -> None:
+    page.open(pages["comparison"])
+    assert page("document.querySelectorAll('#seeds').length") == 1
+    page.open(pages["hostile"])
+    assert page("document.querySelectorAll('#seeds').length") == 0
 
 
 def test_relative_curves_pair_the_seeds(page: Page, pages: dict[str, Path]) -> None:
@@ -269,8 +288,11 @@ def test_the_network_and_the_first_layer_move_in_time(
     assert page.text("#layer .caption").startswith("25 %")
     page.wait("new URLSearchParams(location.hash.slice(1)).get('layerat') === '2'")
     pixels = page(
-        "[...document.querySelector('canvas').getContext('2d')"
-        ".getImageData(0, 0, 2, 2).data].filter((_, at) => at % 4 === 0)"
+        "((canvas) => { const { width, height } = canvas;"
+        "const { data } = canvas.getContext('2d').getImageData(0, 0, width, height);"
+        "return [[1, 1], [3, 1], [1, 3], [3, 3]].map(([x, y]) => "
+        "data[4 * (Math.floor(y * height / 4) * width + Math.floor(x * width / 4))])"
+        "})(document.querySelector('canvas'))"
     )
     assert pixels[0] == pixels[1] == pixels[2] != pixels[3]
 
@@ -363,6 +385,7 @@ def test_it_prints_light_and_without_controls(
     )
     printed = page.command("Page.printToPDF", printBackground=True)
     assert base64.b64decode(printed["data"]).startswith(b"%PDF")
+    assert page.text("#network .on-paper") == "hsm-admm, seed 0, iteration 100"
     assert page("window.seen") == ["light"]
     assert page("document.documentElement.dataset.theme") == "dark"
 

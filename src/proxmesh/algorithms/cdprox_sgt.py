@@ -65,7 +65,7 @@ class CDProxSGT:
         How far models and trackers move toward what is known of the neighbors, above 0
         and at most 1; a coarser compressor needs smaller ones.
     compressor
-        One of `proxmesh.compressors`, or an own `Compressor`. It must be contractive.
+        One of `proxmesh.compressors`, or your own `Compressor`. It must be contractive.
 
     Examples
     --------

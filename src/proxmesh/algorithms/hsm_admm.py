@@ -392,7 +392,7 @@ class HSMADMM:
         look = LOOK if self.follows and (k == 0 or self.looks_after(k)) else None
         if k == 0:
             return Cost(1, 1, gradients=1, batch=self.first_batch, look=look)
-        return Cost(1, 1, gradients=2, look=look)
+        return Cost(1, 1, gradients=2, look=look, overlaps=True)
 
     def remedy(self) -> str:
         """Say what to change after a divergence."""

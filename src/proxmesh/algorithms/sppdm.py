@@ -129,7 +129,7 @@ class SPPDM:
 
     def cost(self, k: int) -> Cost:
         """One vector in one round, one gradient; `init` is free."""
-        return Cost(vectors=1, rounds=1, gradients=1) if k else Cost(0, 0, 0)
+        return Cost(1, 1, 1, overlaps=True) if k else Cost(0, 0, 0)
 
     def _extrapolation(self, theta_old: Tensor, theta: Tensor) -> Tensor | float:
         if isinstance(self.momentum, str):

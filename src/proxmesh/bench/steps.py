@@ -20,6 +20,8 @@ def dense_step(effort: Effort) -> Measurement:
     task = mlp(agents, batch)
     columns = _columns(task)
     columns["compiled"] = task.iterating(task.compiled())
+    sparse = mlp(agents, batch, sparse="auto")
+    columns["compiled, sparse"] = sparse.iterating(sparse.compiled())
     columns["products"] = seconds_of(_products(task))
     notes = []
     if find_spec("jax") is None:
@@ -45,6 +47,7 @@ def dense_step(effort: Effort) -> Measurement:
     ]
     if "jax" in times:
         ratios.insert(1, _ratio(times, "compiled", "jax", at_most=1.15))
+        ratios.insert(2, _ratio(times, "compiled, sparse", "jax", at_most=0.7))
     return Measurement(
         "step",
         f"a9a/MLP, {agents} agents on a ring, batch {batch}",

@@ -13,6 +13,7 @@ from proxmesh.bench.timing import seconds_of
 from proxmesh.data import datasets
 from proxmesh.network import connect
 from proxmesh.problems import L1, LearningProblem, models
+from proxmesh.problems.gradient_ways import AskedSparse
 from proxmesh.solver.compile_step import CompiledStep
 
 __all__ = ["L1_WEIGHT", "Task", "lenet", "logistic", "mlp"]
@@ -64,13 +65,17 @@ class Task:
         return CompiledStep(self.algorithm, self.problem, self.world, self.state)
 
 
-def mlp(agents: int = 8, batch: int = 64, hidden: int = 64) -> Task:
+def mlp(
+    agents: int = 8, batch: int = 64, hidden: int = 64, sparse: AskedSparse = "dense"
+) -> Task:
     """The papers' network on a9a."""
-    problem = mlp_problem(agents, batch, hidden)
+    problem = mlp_problem(agents, batch, hidden, sparse)
     return Task.of(problem, graphs.ring(agents))
 
 
-def mlp_problem(agents: int, batch: int, hidden: int = 64) -> LearningProblem:
+def mlp_problem(
+    agents: int, batch: int, hidden: int = 64, sparse: AskedSparse = "dense"
+) -> LearningProblem:
     """Its problem alone."""
     torch.manual_seed(0)
     return LearningProblem(
@@ -79,6 +84,7 @@ def mlp_problem(agents: int, batch: int, hidden: int = 64) -> LearningProblem:
         datasets.a9a().split(agents),
         regularizer=L1(L1_WEIGHT),
         batch_size=batch,
+        sparse=sparse,
     )
 
 

@@ -22,6 +22,7 @@ from proxmesh.cli import (
     new,
     paper,
     plot,
+    predict,
     report,
     resume,
     run,
@@ -42,7 +43,7 @@ UsageError: Any = typer.BadParameter.__base__
 
 ONE_PROCESS = {
     "bench", "check", "compare", "data", "graph", "list", "new", "paper", "plot",
-    "report", "runs", "tune",
+    "predict", "report", "runs", "tune",
 }  # fmt: skip
 METHODS = methods_epilog()
 
@@ -61,6 +62,7 @@ app.command("compare", epilog=METHODS)(compare.compare)
 app.command("tune", epilog=METHODS)(tune.tune)
 app.command("paper")(paper.paper)
 app.command("plot")(plot.plot)
+app.command("predict")(predict.predict)
 app.command("new")(new.new)
 app.command("list")(listing.list_)
 app.command("report")(report.report)

@@ -143,4 +143,6 @@ def _definition(module: str, name: str) -> Definition:
 
 def _first_line(node: Definition) -> str:
     line = (ast.get_docstring(node) or "").split("\n", maxsplit=1)[0]
-    return line.replace("``", "").removeprefix("Return ").removesuffix(".")
+    plain = line.replace("``", "").removesuffix(".")
+    named = plain.removeprefix("Return ")
+    return plain if named == plain else named[0].upper() + named[1:]

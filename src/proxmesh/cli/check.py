@@ -21,8 +21,9 @@ EXIT_CODES = {"stable": 0, "not certified": 0, "unstable": 4}
 
 
 @describes_a_task(
-    "target", "patience", "epochs", "eval", "eval_every", "compile", "monitor"
-)
+    "target", "patience", "epochs", "eval", "eval_every", "compile", "monitor",
+    "asynchronous", "max_staleness",
+)  # fmt: skip
 def check(
     task: TaskOptions,
     algorithm: Annotated[str | None, typer.Option(help="Method [hsm-admm].")] = None,

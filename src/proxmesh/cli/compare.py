@@ -36,6 +36,8 @@ NAMED = "algorithm"  # the key of a method whose label is not its name
     "eval",
     "timeout",
     "monitor",
+    "asynchronous",
+    "max_staleness",
     threads="CPU threads per run [1].",
 )
 def compare(
@@ -90,6 +92,7 @@ def compare(
     from proxmesh.runs.build import build
     from proxmesh.runs.compare import planned, single_threaded
     from proxmesh.runs.methods import by_label
+    from proxmesh.runs.record import record_comparison
 
     base = _task_to_compare_on(task)
     first = build(single_threaded(base))  # finds what is wrong before anything runs
@@ -111,7 +114,10 @@ def compare(
     if not quiet:
         _announce(first, parameters, wanted, gradients)
         _announce_plan(plan, folder)
+    options = ["--seeds", str(seeds or SEEDS)]
+    options += ["--gradients", str(gradients)] if gradients else []
     with RunFolder(folder).locked(), served(plan.folders, live, quiet, wanted):
+        record_comparison(folder, first.tree(), parameters, wanted, options)
         carry_out(plan.todo, jobs, quiet)
     return _report(read_runs(plan.folders, wanted), folder, _title(first), quiet)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.file_proxy import FileProxy
 from rich.table import Column, Table
 
 from proxmesh.errors import Notice
@@ -166,6 +167,13 @@ def show_notices() -> None:
 
 
 def _stderr() -> Console:
+    """Where everything but results goes; while a bar is on the screen, above the bar.
+
+    What is written past a live bar ends up in the middle of its line.
+    """
+    stream = sys.stderr
+    if isinstance(stream, FileProxy) and stream.rich_proxied_file.isatty():
+        return console
     return PatientConsole(stderr=True, highlight=False)
 
 

@@ -21,7 +21,7 @@ LONGEST = 64
 
 
 def new(
-    name: Annotated[str, typer.Argument(help="Of the project, and of its folder.")],
+    name: Annotated[str, typer.Argument(help="Name of the project and of its folder.")],
 ) -> None:
     """Write a small commented project: data, model, config, training, test."""
     folder = Path(name)
@@ -62,6 +62,6 @@ def _require_name(name: str, given: str) -> None:
     """Refuse what would be odd as the name of a folder or in a shell."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", name) or len(name) > LONGEST:
         raise InputError(
-            f"project `{shortened(given)}` cannot be called so. Use up to {LONGEST} "
-            "letters, digits, `-` and `_`, with a letter first."
+            f"`{shortened(given)}` cannot be the name of a project. Use up to "
+            f"{LONGEST} letters, digits, `-` and `_`, with a letter first."
         )

@@ -30,6 +30,9 @@ class Flag(NamedTuple):
 TASK = {
     "dataset": Flag("data.name", str, "Name, or a .npz, .csv or LIBSVM file [a9a]."),
     "model": Flag("model.name", str, "mlp, logistic or lenet [what suits the data]."),
+    "loss": Flag(
+        "model.loss", str, "cross-entropy, logistic, squared or huber [cross-entropy]."
+    ),
     "graph": Flag("graph.name", str, "Topology, or a file of edges [ring]."),
     "agents": Flag("graph.agents", int, "Number of agents [8]."),
     "steps": Flag("run.steps", int, "Iterations [2000]."),
@@ -84,6 +87,16 @@ TASK = {
     ),
     "threads": Flag(
         "run.threads", int, "CPU threads per run [as many as have work to do]."
+    ),
+    "asynchronous": Flag(
+        "run.asynchronous",
+        bool,
+        "No rank waits for a slow one (hsm-admm, d-psgd) [no].",
+    ),
+    "max_staleness": Flag(
+        "run.max_staleness",
+        int,
+        "Iterations by which a neighbor may be behind in it [20].",
     ),
     "dtype": Flag("run.dtype", str, "float32 or float64 [float32]."),
     "device": Flag("run.device", str, "torch device [cpu]."),

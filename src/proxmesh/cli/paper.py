@@ -12,6 +12,7 @@ from proxmesh.solver.folder import RunFolder
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from proxmesh.paper.budget import PaperSearch
     from proxmesh.paper.comparisons import Comparison
     from proxmesh.report.runs import FinishedRun
     from proxmesh.runs.compare import Plan
@@ -60,6 +61,10 @@ def paper(
     require_folder(top)
     require_folder(kept)
     for name in FIGURES if figure == "all" else [figure]:
+        search = FIGURES[name].search
+        if search is not None:
+            _searched(search, name, scale, top, kept / name, jobs, quiet)
+            continue
         found = {}
         for needed in FIGURES[name].needs:
             comparison = COMPARISONS[needed]
@@ -75,6 +80,36 @@ def paper(
         if report is not None:
             console.print(str(report))
     return 0
+
+
+def _searched(
+    search: "PaperSearch",
+    name: str,
+    scale: str,
+    top: Path,
+    kept: Path,
+    jobs: int | None,
+    quiet: bool,
+) -> None:
+    """Make the trials of a search that are still missing, its figure and its page."""
+    from proxmesh.cli.pool_progress import carry_out
+    from proxmesh.report.writing import REPORT, attempted, report_on
+
+    tuning = search.opened(scale, kept)
+    begun = tuning.first()
+    if not quiet:
+        console.print(f"[bold]{name}[/]: {tuning.remaining} trials to make")
+    kept.mkdir(parents=True, exist_ok=True)
+    with RunFolder(kept).locked():
+        carry_out(begun, jobs, quiet, tuning.after, total=tuning.remaining)
+        tuning.write(
+            kept, search.config().tree(), f"proxmesh paper {name} --scale {scale}"
+        )
+    for file in search.write(tuning, top / name):
+        console.print(str(file))
+    report = attempted(lambda: report_on([kept], top / name / REPORT))
+    if report is not None:
+        console.print(str(report))
 
 
 def _reported(

@@ -19,7 +19,7 @@ def report(
         typer.Option(help="The page [report.html in the folder, or here if several]."),
     ] = None,
     title: Annotated[
-        str, typer.Option(help="Of the page [what the runs have in common].")
+        str, typer.Option(help="Title of the page [what the runs have in common].")
     ] = "",
 ) -> int:
     """Write report.html: curves, tables, networks, in one file that needs no other."""

@@ -329,7 +329,8 @@ def _print_summary(
         history = history[history["agent"] == history["agent"].iloc[0]]
     shown = [
         "stationarity", "norm", "consensus", "kkt", "objective", "train_loss",
-        "test_loss", "train_accuracy", "test_accuracy", "density", "density_y",
+        "test_loss", "train_accuracy", "test_accuracy", "train_rmse", "test_rmse",
+        "test_r2", "density", "density_y",
     ]  # fmt: skip
     for name in [c for c in shown if c in history]:
         column = history[name]

@@ -25,6 +25,7 @@ STEPS, TUNING_SEED = 1000, 1000
 
 @describes_a_task(
     "target", "patience", "epochs", "eval", "eval_every", "timeout", "monitor",
+    "asynchronous", "max_staleness",
     threads="CPU threads per run [1].",
     steps="Budget per trial, in steps of two gradients [1000].",
     seed="Seed of the trials; compare on others [1000].",
@@ -65,9 +66,11 @@ def tune(
     from proxmesh.report.writing import REPORT, attempted, report_on
     from proxmesh.runs.build import build
     from proxmesh.runs.compare import single_threaded
+    from proxmesh.runs.config import task_of
     from proxmesh.runs.methods import by_label
     from proxmesh.runs.spaces import load_spaces
     from proxmesh.runs.tune import Tuning, searches
+    from proxmesh.runs.tuned_file import compare_command
 
     base = _task_to_tune_on(task)
     wanted = by_label(method_names(algorithms, ("hsm-admm",)))
@@ -98,7 +101,9 @@ def tune(
         console.print(str(file))
     else:
         _print_best(tuning.searches)
-        console.print(f"written to {file}: proxmesh compare --params {file}")
+        console.print(f"written to {file}", markup=False)
+        command = compare_command(file, task_of(first.tree()))
+        console.print(f"to compare: {command}", markup=False)
         if report is not None:
             console.print(f"report: {report}", markup=False)
     return 0

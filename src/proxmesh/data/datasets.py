@@ -11,7 +11,7 @@ Examples
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, final
 
@@ -342,4 +342,5 @@ def _from_sklearn(name: str, table: Arrays) -> Dataset:
 
     x, y = table
     x, xt, y, yt = train_test_split(x, y, test_size=0.25, random_state=0, stratify=y)
-    return Dataset.of(name, *standardized((x, y), (xt, yt)))
+    train, test, scaling = standardized((x, y), (xt, yt))
+    return replace(Dataset.of(name, train, test), scaling=scaling)

@@ -12,7 +12,8 @@ from proxmesh.data.dataset_shard import DatasetShard, is_in_memory
 from proxmesh.data.lazy_samples import LazySamples
 from proxmesh.data.reading_rows import read_rows, require_readable
 from proxmesh.data.shards import Samples, Shard, concatenate, open_shard, size_of
-from proxmesh.errors import Notice
+from proxmesh.data.sparse import is_sparse
+from proxmesh.errors import InputError, Notice
 from proxmesh.limits import available_memory, readable
 
 __all__ = ["Opened", "open_all"]
@@ -55,6 +56,12 @@ def open_all(
     whole = [shard for shard in opened if isinstance(shard, Samples)]
     if len(whole) == len(opened):
         return cast(concatenate(whole)), sizes
+    for shard, name in zip(opened, names, strict=True):
+        if isinstance(shard, Samples) and shard.table is not None:
+            raise InputError(
+                f"{name}: its samples are sparse, but those of other shards are dense "
+                "and read when they are drawn. Give all of them in one form."
+            )
     lazy = [
         DatasetShard((shard.inputs, shard.targets))
         if isinstance(shard, Samples)
@@ -67,7 +74,15 @@ def open_all(
 def _described(shard: Shard) -> Shard:
     """A `DatasetShard`, unless it is a pair of what is in memory."""
     if isinstance(shard, DatasetShard):
-        return shard
+        arrays = shard.arrays
+        if arrays is None or not any(map(is_sparse, arrays)):
+            return shard
+        if shard.transform is not None or shard.lazy is True:
+            raise InputError(
+                "DatasetShard: sparse matrices are kept in memory as they are. Leave "
+                "out `transform` and `lazy=True`."
+            )
+        return arrays[:-1], arrays[-1]
     if not isinstance(shard, tuple | list):
         return DatasetShard(shard)
     if len(shard) == 2 and any(isinstance(x, np.memmap) for x in _flat(shard)):
@@ -98,8 +113,8 @@ def _decided(shards: list[Shard], names: Sequence[str]) -> list[Shard]:
     fits = free is None or COPIES * size <= free
     if not fits:
         warnings.warn(
-            f"{readable(size)} of data are read batch by batch, since "
-            f"{readable(free or 0)} of memory are free. Use `DatasetShard(..., "
+            f"{readable(size)} of data is read batch by batch, since "
+            f"{readable(free or 0)} of memory is free. Use `DatasetShard(..., "
             "lazy=False)` to read them at once.",
             Notice,
             stacklevel=5,

@@ -27,7 +27,7 @@ REDRAWS = 100  # of a Dirichlet split before giving up
 def contiguous(labels: Index, n: int, seed: int = 0) -> list[Index]:
     """Cut the rows in order into n blocks of floor(N / n), as the papers do.
 
-    The last N mod n rows belong to nobody.
+    The last N mod n rows are not used.
 
     Parameters
     ----------

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, final
 
 import torch
 from torch import Tensor
 
+from proxmesh.data.sparse import SparseRows, SparseTable, SparseWay, is_sparse
 from proxmesh.errors import InputError
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Shard",
     "Shards",
     "Stored",
+    "arguments",
     "concatenate",
     "open_shard",
     "require_same_shape",
@@ -40,12 +42,14 @@ class Samples:
     """Samples along dim 0: inputs of the model and targets of the loss.
 
     In a minibatch dim 0 are agents; `keys`, one per agent, are what the random layers
-    of a model draw from, if it has any.
+    of a model draw from, if it has any. Of sparse samples the only input are the
+    numbers of their rows in `table`.
     """
 
     inputs: tuple[Tensor, ...]
     targets: Tensor
     keys: Tensor | None = None
+    table: SparseTable | None = None
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -53,7 +57,8 @@ class Samples:
     def at(self, part: slice) -> "Samples":
         """Cut a piece out along dim 0."""
         keys = None if self.keys is None else self.keys[part]
-        return Samples(tuple(x[part] for x in self.inputs), self.targets[part], keys)
+        inputs = tuple(x[part] for x in self.inputs)
+        return Samples(inputs, self.targets[part], keys, self.table)
 
     def slices(self, size: int) -> "list[Samples]":
         """Cut into consecutive pieces of at most `size`."""
@@ -65,7 +70,18 @@ class Samples:
             tuple(torch.cat([x, x]) for x in self.inputs),
             torch.cat([self.targets, self.targets]),
             None if self.keys is None else torch.cat([self.keys, self.keys]),
+            self.table,
         )
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What a model is called with."""
+        return arguments(self.inputs, self.table)
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """Shapes of the inputs, as a model sees them."""
+        return [tuple(x.shape) for x in self.arguments]
 
     def cast(self, dtype: torch.dtype, device: torch.device) -> "Samples":
         """Move to a device, and give floating point tensors this precision."""
@@ -73,7 +89,19 @@ class Samples:
         def moved(t: Tensor) -> Tensor:
             return t.to(device, dtype if t.is_floating_point() else t.dtype)
 
-        return Samples(tuple(moved(x) for x in self.inputs), moved(self.targets))
+        table = None if self.table is None else self.table.to(device, dtype)
+        inputs = tuple(moved(x) for x in self.inputs)
+        return Samples(inputs, moved(self.targets), table=table)
+
+    def sparse(self) -> "Samples":
+        """The same, of one dense input the entries that are not 0."""
+        (x,) = self.inputs
+        return replace(self, inputs=_counted(x), table=SparseTable.of_dense(x))
+
+    def dense(self) -> "Samples":
+        """The same, sparse rows as a dense input."""
+        (x,) = (part.dense() for part in self.arguments)
+        return replace(self, inputs=(x,), table=None)
 
 
 @final
@@ -121,16 +149,29 @@ class Plain:
 
 
 @final
+class Counted:
+    """Rows of a sparse table: their numbers are all that a batch takes of them."""
+
+    @staticmethod
+    def take(rows: Tensor) -> Tensor:
+        """The numbers themselves."""
+        return rows
+
+
+@final
 @dataclass(frozen=True, slots=True)
 class Stored:
     """Samples at rest, from which batches are gathered."""
 
-    inputs: tuple[Plain | Packed, ...]
+    inputs: tuple[Plain | Packed | Counted, ...]
     targets: Tensor
+    table: SparseTable | None = None
 
     @staticmethod
     def of(samples: Samples) -> "Stored":
         """Store samples, packed where that is exact and worth it."""
+        if samples.table is not None:
+            return Stored((Counted(),), samples.targets, samples.table)
         packed = tuple(Packed.of(x) or Plain(x) for x in samples.inputs)
         return Stored(packed, samples.targets)
 
@@ -150,7 +191,8 @@ class Stored:
             return x.view(*rows.shape, *x.shape[1:])
 
         inputs = tuple(shaped(x.take(flat)) for x in self.inputs)
-        return Samples(inputs, shaped(self.targets.index_select(0, flat)))
+        targets = shaped(self.targets.index_select(0, flat))
+        return Samples(inputs, targets, table=self.table)
 
 
 def open_shard(shard: Shard, who: str) -> Samples:
@@ -170,8 +212,16 @@ def open_shard(shard: Shard, who: str) -> Samples:
         )
     inputs, targets = shard
     parts = tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
+    targets, table = torch.as_tensor(targets), None
+    if any(map(is_sparse, parts)):
+        if len(parts) > 1:
+            raise InputError(
+                f"{who}: a sparse matrix must be the only input, got {len(parts)}. "
+                "Make the others part of it, or make it dense."
+            )
+        table = SparseTable.of(parts[0], who)
+        parts = _counted(table)
     parts = tuple(torch.as_tensor(x) for x in parts)
-    targets = torch.as_tensor(targets)
     if targets.ndim == 0 or any(x.ndim == 0 for x in parts):
         raise InputError(
             f"{who}: inputs and targets need a first dimension of samples."
@@ -186,12 +236,28 @@ def open_shard(shard: Shard, who: str) -> Samples:
     for name, values in (("inputs", parts), ("targets", (targets,))):
         for x in values:
             _require_finite(x, f"{who}: {name}")
-    return Samples(parts, targets)
+    return Samples(parts, targets, table=table)
 
 
 def concatenate(samples: Sequence[Samples]) -> Samples:
     """Put shards one after another along dim 0."""
     first = samples[0]
+    sparse = [s.table for s in samples if s.table is not None]
+    if sparse:
+        if len(sparse) < len(samples):
+            raise InputError(
+                "`shards`: some are sparse and some dense. Give all of them in one "
+                "form."
+            )
+        widths = sorted({table.features for table in sparse})
+        if len(widths) > 1:
+            raise InputError(
+                f"`shards` differ in the number of features: {widths[0]:,} and "
+                f"{widths[-1]:,}. Give all sparse matrices the same `shape[1]`."
+            )
+        table = SparseTable.concatenated(sparse)
+        targets = torch.cat([s.targets for s in samples])
+        return Samples(_counted(table), targets, table=table)
     for other in samples[1:]:
         require_same_shape(
             (*first.inputs, first.targets), (*other.inputs, other.targets)
@@ -221,7 +287,34 @@ def size_of(samples: Samples) -> int:
     >>> size_of(Samples((torch.zeros(3, 4),), torch.zeros(3, dtype=torch.int64)))
     72
     """
-    return sum(x.numel() * x.element_size() for x in (*samples.inputs, samples.targets))
+    parts = (*samples.inputs, samples.targets)
+    own = 0 if samples.table is None else samples.table.size
+    return own + sum(x.numel() * x.element_size() for x in parts)
+
+
+def arguments(
+    inputs: tuple[Tensor, ...],
+    table: SparseTable | None,
+    way: SparseWay = "gather",
+) -> tuple[Any, ...]:
+    """What a model is called with: the inputs, or rows of a sparse table.
+
+    Parameters
+    ----------
+    inputs
+        Of `Samples`.
+    table
+        Of which they are the rows, if they are.
+    way
+        How a layer multiplies by them.
+    """
+    return inputs if table is None else (SparseRows(inputs[0], table, way),)
+
+
+def _counted(rows: SparseTable | Tensor) -> tuple[Tensor]:
+    """Numbers of all rows, as the input of samples."""
+    device = rows.device if isinstance(rows, Tensor) else rows.values.device
+    return (torch.arange(len(rows), device=device),)
 
 
 def _require_finite(x: Tensor, who: str) -> None:

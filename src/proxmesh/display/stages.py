@@ -115,6 +115,8 @@ def numbers(row: Mapping[str, float], most: int = 2) -> str:
         parts.append(f"stationarity {row['stationarity']:.2e}")
     if "test_accuracy" in row:
         parts.append(f"test accuracy {row['test_accuracy']:.4f}")
+    elif "test_r2" in row:
+        parts.append(f"test R2 {row['test_r2']:.4f}")
     elif "train_loss" in row:
         parts.append(f"loss {row['train_loss']:.4f}")
     return "  ".join(parts[:most])

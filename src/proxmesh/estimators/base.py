@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
@@ -18,15 +19,17 @@ from torch import nn
 
 from proxmesh.algorithms import HSMADMM
 from proxmesh.checks import require_whole
+from proxmesh.data.sparse import SparseRows
 from proxmesh.errors import InputError, Notice, shortened, unknown
 from proxmesh.estimators.building import PREFIX, module_of, network_of
-from proxmesh.estimators.dealing import Split, dealt, dense
+from proxmesh.estimators.dealing import Split, dealt, dense, large_and_sparse
 from proxmesh.estimators.kept import without_samples
 from proxmesh.front.solving import solve
 from proxmesh.graphs import Graph
 from proxmesh.hashing import derived_seed
 from proxmesh.problems import LearningProblem, NoRegularizer
 from proxmesh.problems.fit_check import Loss
+from proxmesh.problems.sparse_linear import SparseLinear
 from proxmesh.solver.outcome import Outcome
 from proxmesh.solver.result import Result
 from proxmesh.types import Algorithm
@@ -171,7 +174,7 @@ class DecentralizedEstimator(BaseEstimator):  # type: ignore[misc]
         require_whole(who, 1, batch_size=self.batch_size)
         settings = self._settings(epochs)
         network = network_of(who, self.graph, self.agents)
-        inputs = dense(who, X)
+        inputs = X if self._stays_sparse(X) else dense(who, X)
         if first:
             self._begin(inputs, outputs)
         if self.scaler_ is not None:
@@ -195,15 +198,13 @@ class DecentralizedEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _problem(
         self,
-        inputs: NDArray[Any],
+        inputs: Any,
         targets: NDArray[Any],
         rows: Sequence[NDArray[np.int64]],
         loss: Loss,
     ) -> LearningProblem:
         """What the agents minimize, each with its own rows."""
-        shards = [
-            (torch.from_numpy(inputs[r]), torch.from_numpy(targets[r])) for r in rows
-        ]
+        shards = [(_given(inputs[r]), torch.from_numpy(targets[r])) for r in rows]
         with warnings.catch_warnings():
             # The batch is as large as an agent's share is on average; of an uneven
             # split some agents have less, which is no news to who has asked for it.
@@ -237,11 +238,19 @@ class DecentralizedEstimator(BaseEstimator):  # type: ignore[misc]
         every = max(1, self.steps // EVALUATIONS)
         return {"kkt": False, "eval_every": every, **given, "steps": self.steps}
 
-    def _begin(self, inputs: NDArray[Any], outputs: int) -> None:
+    def _stays_sparse(self, X: Any) -> bool:  # noqa: N803
+        """Whether X is large and sparse, and the model takes it as it is."""
+        if not large_and_sparse(X) or not isinstance(self.model, nn.Module):
+            return large_and_sparse(X) and isinstance(self.model, str)
+        return any(isinstance(m, SparseLinear) for m in self.model.modules())
+
+    def _begin(self, inputs: Any, outputs: int) -> None:
         """Draw the seed, learn the scales, build the model."""
         drawn = check_random_state(self.random_state).randint(SEEDS)
         self._seed = int(drawn)
-        self.scaler_ = StandardScaler().fit(inputs) if self.standardize else None
+        moved = not sparse.issparse(inputs)  # a mean of 0 would fill its zeros
+        scaler = StandardScaler(with_mean=moved)
+        self.scaler_ = scaler.fit(inputs) if self.standardize else None
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derived_seed(self._seed, "init"))
             self._template = module_of(
@@ -250,11 +259,11 @@ class DecentralizedEstimator(BaseEstimator):  # type: ignore[misc]
                 self._module_parameters,
                 features=inputs.shape[1],
                 outputs=outputs,
-                dtype=torch.from_numpy(inputs[:1].copy()).dtype,
+                dtype=torch.float64 if inputs.dtype == np.float64 else torch.float32,
             )
 
     def _require_outputs(
-        self, problem: LearningProblem, inputs: NDArray[Any], outputs: int
+        self, problem: LearningProblem, inputs: Any, outputs: int
     ) -> None:
         """Refuse a model that puts out more, or less, than there is to predict."""
         found = _put_out(problem.module(problem.x0()[0]), inputs[:2])
@@ -289,18 +298,29 @@ class DecentralizedEstimator(BaseEstimator):  # type: ignore[misc]
             self, X, reset=False, accept_sparse="csr", dtype=PRECISIONS
         )
         found = []
-        size = min(MOST_ROWS, max(1, MOST_NUMBERS // X.shape[1]))
+        stays, size = self._stays_sparse(X), MOST_ROWS
+        if not stays:
+            size = min(size, max(1, MOST_NUMBERS // X.shape[1]))
         for begin in range(0, X.shape[0], size):
-            inputs = dense(self._who, X[begin : begin + size])
+            inputs = X[begin : begin + size]
+            if not stays:
+                inputs = dense(self._who, inputs)
             if self.scaler_ is not None:
                 inputs = self.scaler_.transform(inputs)
             found.append(_put_out(self.module_, inputs))
         return np.concatenate(found)
 
 
-def _put_out(module: nn.Module, inputs: NDArray[Any]) -> NDArray[np.float64]:
+def _given(inputs: Any) -> Any:
+    """Rows as a shard takes them."""
+    return inputs if sparse.issparse(inputs) else torch.from_numpy(inputs)
+
+
+def _put_out(module: nn.Module, inputs: Any) -> NDArray[np.float64]:
     """What a module makes of inputs, which it gets in its own precision."""
     like = next(module.parameters())
+    rows = sparse.issparse(inputs)
+    given = SparseRows.of(inputs) if rows else torch.tensor(inputs).to(like)
     with torch.no_grad():
-        outputs = module(torch.tensor(inputs).to(like))
+        outputs = module(given)
     return outputs.double().cpu().numpy()  # type: ignore[no-any-return]

@@ -56,7 +56,7 @@ def module_of(
     --------
     >>> double = torch.float64
     >>> module_of("me", "mlp", {"hidden": 3}, features=2, outputs=1, dtype=double)[1]
-    Linear(in_features=2, out_features=3, bias=True)
+    SparseLinear(in_features=2, out_features=3, bias=True)
     """
     if isinstance(model, nn.Module):
         for name in parameters:

@@ -11,7 +11,7 @@ from proxmesh.data.partition import partition
 from proxmesh.errors import InputError
 from proxmesh.limits import readable, require_memory
 
-__all__ = ["Split", "dealt", "dense", "tenths"]
+__all__ = ["Split", "dealt", "dense", "large_and_sparse", "tenths"]
 
 Index: TypeAlias = NDArray[np.int64]
 Split: TypeAlias = str | Callable[..., Sequence[Any]]
@@ -77,6 +77,27 @@ def tenths(target: NDArray[Any]) -> Index:
     return ranks * 10 // len(target)
 
 
+def large_and_sparse(table: Any) -> bool:
+    """Whether a table is sparse, and too large to be made dense.
+
+    Parameters
+    ----------
+    table
+        ``[N, features]``, sparse or not.
+
+    Examples
+    --------
+    >>> large_and_sparse(sparse.eye_array(2))
+    False
+    """
+    return sparse.issparse(table) and _dense_size(table) > LARGEST
+
+
+def _dense_size(table: Any) -> int:
+    """Bytes that a sparse table takes as a dense one."""
+    return int(table.shape[0] * table.shape[1] * table.dtype.itemsize)
+
+
 def dense(who: str, table: Any) -> NDArray[Any]:
     """A table as an array; a sparse one only if it is small enough.
 
@@ -97,8 +118,11 @@ def dense(who: str, table: Any) -> NDArray[Any]:
         array: NDArray[Any] = table
         return array
     given: Any = table
-    size = given.shape[0] * given.shape[1] * given.dtype.itemsize
-    remedy = "Take fewer columns, with `TruncatedSVD` or `SelectKBest`, or fewer rows."
+    size = _dense_size(given)
+    remedy = (
+        'Take a model that begins with `pm.models.SparseLinear`, such as "linear" or '
+        '"mlp", or fewer columns.'
+    )
     name = f"{who}: sparse `X` of {given.shape[0]:,} x {given.shape[1]:,}"
     if size > LARGEST:
         raise InputError(

@@ -16,6 +16,7 @@ __all__ = ["MPITransport"]
 
 POLL_SECONDS = 1e-3  # more often takes time from computing, see docs/distributed.md
 SPIN_SECONDS = 1e-3  # on a fast network a message arrives before a sleep would end
+GENTLE_SECONDS = 2e-3  # between looks of a thread that must not take the CPU
 GLANCE_SECONDS = 0.05  # between looks for notes of other ranks
 NOTE_TAG = 1
 
@@ -70,6 +71,7 @@ class MPIPending:
         self._buffers = buffers
         self._progress = progress
         self._glance = glance
+        self.gentle = False  # whether to leave the CPU to others while it waits
         progress.watch(request, buffers)
 
     def wait(self, seconds: float) -> None:
@@ -82,7 +84,9 @@ class MPIPending:
             if now - looked > GLANCE_SECONDS:
                 looked = now
                 self._glance()
-            if now - begin < SPIN_SECONDS:
+            if self.gentle:
+                time.sleep(GENTLE_SECONDS)
+            elif now - begin < SPIN_SECONDS:
                 os.sched_yield()
             else:
                 time.sleep(SPIN_SECONDS / 10)
@@ -182,7 +186,7 @@ class MPITransport:
 def _buffers(arrays: Sequence[Any]) -> list[Any]:
     """Describe buffers anywhere in memory as offsets from its bottom."""
     mpi = _mpi()
-    kind = {4: mpi.FLOAT, 8: mpi.DOUBLE}
+    kind = {1: mpi.BYTE, 4: mpi.FLOAT, 8: mpi.DOUBLE}
     counts = [array.size for array in arrays]
     places = [array.ctypes.data for array in arrays]
     return [mpi.BOTTOM, counts, places, [kind[array.itemsize] for array in arrays]]

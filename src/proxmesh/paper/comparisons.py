@@ -3,28 +3,31 @@
 `proxmesh paper` makes the runs, `figures` draws them.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, final, get_args
 
-import tomli_w
-
 from proxmesh.algorithms import ALGORITHMS
 from proxmesh.errors import unknown
+from proxmesh.paper.survival import CONDITIONS, GROWING, METHODS, suits
+from proxmesh.paper.tasks import TASKS
 from proxmesh.report.runs import FinishedRun
 from proxmesh.report.tables import last_rows
 from proxmesh.runs.build import build
 from proxmesh.runs.compare import Plan, planned, single_threaded
 from proxmesh.runs.config import Config, load_config
 from proxmesh.runs.presets import Parameters, changed, load_parameters
-from proxmesh.solver.folder import without_empty
+from proxmesh.runs.record import written_down
 
 __all__ = [
     "COMPARISONS",
     "HUB_RULES",
+    "PAPERS_RULE",
     "SCALES",
     "SERVER",
+    "UNTUNED",
     "Comparison",
     "Scale",
     "Size",
@@ -42,6 +45,7 @@ class Size:
     seeds: int
     steps: int
     evaluations: int
+    methods: int | None = None  # the first so many
 
 
 @final
@@ -57,6 +61,7 @@ class Comparison:
     standard: Size
     full: Size  # as in the papers
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    automatic: bool = False  # HSM-ADMM finds its constants, whatever the preset has
 
     def size(self, scale: str) -> Size:
         """How much is run at this scale."""
@@ -77,13 +82,17 @@ class Comparison:
 
     def parameters(self) -> Parameters:
         """The constants of every label."""
-        return changed(load_parameters(self.preset), self.variants)
+        known = load_parameters(self.preset)
+        return changed(
+            known.left_automatic() if self.automatic else known, self.variants
+        )
 
     def plan(self, scale: str, folder: Path, data_dir: str | None = None) -> Plan:
         """Its runs at this scale, in this folder."""
         task = build(single_threaded(self.config(scale, data_dir))).tree()
-        seeds = range(self.size(scale).seeds)
-        return planned(task, self.labels, seeds, self.parameters(), folder)
+        size = self.size(scale)
+        labels = self.labels[: size.methods]
+        return planned(task, labels, range(size.seeds), self.parameters(), folder)
 
     def write(
         self, name: str, scale: str, runs: Sequence[FinishedRun], folder: Path
@@ -94,15 +103,11 @@ class Comparison:
         same runs.
         """
         folder.mkdir(exist_ok=True)
-        task = self.config(scale).tree()
-        del task["algorithm"]
-        parameters = self.parameters()
-        methods = {label: parameters.section(label) for label in self.labels}
-        for section in methods.values():
-            section["algorithm"] = section.pop("name")
-        for kind, tree in (("task", task), ("methods", {"methods": methods})):
-            file = folder / f"{name}-{kind}.toml"
-            file.write_text(tomli_w.dumps(without_empty(tree)))
+        task, methods = written_down(
+            self.config(scale).tree(), self.parameters(), self.labels
+        )
+        (folder / f"{name}-task.toml").write_text(task)
+        (folder / f"{name}-methods.toml").write_text(methods)
         last_rows(runs).to_csv(folder / f"{name}-runs.csv", index=False)
 
 
@@ -124,6 +129,13 @@ A9A = {
     "regularizer.weight": 1e-4,
 }
 MNIST = {**A9A, "data.name": "mnist", "model.name": "lenet", "run.batch": 32}
+
+PAPERS_RULE = "papers-rule"
+ABLATIONS = ("hsm-admm-uniform", "hsm-admm-blind")
+UNTUNED = (
+    *(n for n, m in ALGORITHMS.items() if not m.server and n not in ABLATIONS),
+    PAPERS_RULE,
+)
 
 HUB_RULES = ("own-tuned", "largest-tuned", "own-ring", "largest-ring", "none-ring")
 
@@ -158,9 +170,49 @@ def _noniid(title: str, preset: str, split: str, **more: Any) -> Comparison:
         task={**A9A, "graph.name": "ring", "data.split": split, **more},
         labels=(*PAPER, *OTHERS, *SERVER),
         preset=preset,
-        small=Size(seeds=1, steps=100, evaluations=10),
+        small=Size(seeds=1, steps=100, evaluations=10, methods=4),
         standard=Size(seeds=3, steps=2000, evaluations=40),
         full=Size(seeds=10, steps=10_000, evaluations=100),
+    )
+
+
+def _untuned(title: str) -> Comparison:
+    """Every method at its defaults, and HSM-ADMM with its paper's rule."""
+    long = TASKS[title]["model.name"] != "lenet"
+    papers_form = ALGORITHMS["hsm-admm"].papers_form
+    return Comparison(
+        title=title,
+        task={**TASKS[title], "run.kkt": False},
+        labels=UNTUNED,
+        preset="defaults",
+        variants={PAPERS_RULE: {"algorithm": "hsm-admm", **papers_form}},
+        small=Size(seeds=1, steps=8, evaluations=2, methods=1),
+        standard=Size(seeds=1, steps=1000 if long else 300, evaluations=2),
+        full=Size(seeds=5, steps=3000 if long else 1500, evaluations=10),
+    )
+
+
+def _on_links(condition: str) -> Comparison:
+    """Methods whose constants are tuned for a9a, over the same imperfect links."""
+    links = CONDITIONS[condition]
+    known = load_parameters("a9a-ring").methods
+    tuned = dict(known["hsm-admm"])
+    labels = [m for m in METHODS if (m in known or m == GROWING) and suits(m, links)]
+    return Comparison(
+        title=f"a9a, MLP, ring of 8 agents, batch 64, links: {condition}",
+        task={
+            **A9A,
+            "graph.name": "ring",
+            "run.kkt": False,
+            **{f"links.{name}": value for name, value in links.items()},
+        },
+        labels=tuple(labels),
+        preset="a9a-ring",
+        variants={GROWING: {"algorithm": "hsm-admm", **tuned}},
+        automatic=True,
+        small=Size(seeds=1, steps=4, evaluations=2, methods=1),
+        standard=Size(seeds=1, steps=200, evaluations=4),
+        full=Size(seeds=3, steps=2000, evaluations=8),
     )
 
 
@@ -183,8 +235,21 @@ def _comparisons() -> dict[str, Comparison]:
         standard=Size(seeds=2, steps=1500, evaluations=6),
         full=Size(seeds=5, steps=25_000, evaluations=200),
     )
+    four_bits = Comparison(
+        title="a9a, MLP, ring of 8 agents, batch 64, messages of 4 bits per entry",
+        task={**A9A, "graph.name": "ring", "links.bits": 4, "run.kkt": False},
+        labels=("hsm-admm", "automatic"),
+        preset="a9a-ring",
+        variants={"automatic": {"algorithm": "hsm-admm"}},
+        small=Size(seeds=1, steps=100, evaluations=10),
+        standard=Size(seeds=5, steps=600, evaluations=12),
+        full=Size(seeds=10, steps=10_000, evaluations=100),
+    )
+    on_links = {f"links-{condition}": _on_links(condition) for condition in CONDITIONS}
     return {
+        **on_links,
         "ring-a9a": ring,
+        "ring-a9a-4-bits": four_bits,
         "random-mnist": mnist,
         "hubs-star-8": _hub("star of 8", "a9a-star", "star", 8),
         "hubs-star-32": _hub("star of 32", "a9a-star-32", "star", 32),
@@ -226,6 +291,10 @@ def _comparisons() -> dict[str, Comparison]:
             standard=Size(seeds=5, steps=10_000, evaluations=200),
             full=Size(seeds=10, steps=100_000, evaluations=1000),
         ),
+        **{
+            "untuned-" + re.sub(r"\W+", "-", title).lower(): _untuned(title)
+            for title in TASKS
+        },
     }
 
 

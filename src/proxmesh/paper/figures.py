@@ -10,7 +10,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from proxmesh.paper.budget import PaperSearch
 from proxmesh.paper.comparisons import COMPARISONS, HUB_RULES, SERVER
+from proxmesh.paper.link_tables import link_table, measured_quadratics
+from proxmesh.paper.untuned import untuned
 from proxmesh.report.curves import draw, draw_grid, shared_legend, style_of
 from proxmesh.report.panels import AXES, PANELS
 from proxmesh.report.runs import FinishedRun
@@ -27,6 +30,10 @@ THREE = PANELS[:3]
 NOISY = ("seconds",)  # of runs side by side; `proxmesh compare --jobs 1` times them
 TARGETS = (1e-2, 1e-3, 3e-4)
 COST_TARGET = 1e-3
+FOUR_BITS = {
+    "hsm-admm": "hsm-admm, 4 bits",
+    "automatic": "hsm-admm, 4 bits, nothing given",
+}
 CLAIMED_SLOPE = -2 / 3
 LAST_DECADE = 0.1
 RATE_LABELS = {
@@ -50,6 +57,10 @@ RULE_STYLES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+def _nothing(runs: Runs, folder: Path) -> None:
+    """For a figure that is drawn from a search."""
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class PaperFigure:
@@ -57,7 +68,9 @@ class PaperFigure:
 
     about: str
     needs: tuple[str, ...]
-    make: Callable[[Runs, Path], None]  # writes figure.png and table.md
+    make: Callable[[Runs, Path], None] = _nothing  # writes figure.png and table.md
+    search: PaperSearch | None = None  # in place of comparisons
+    measure: Callable[[str, Path], None] | None = None  # what is no run, at a scale
 
     def write(self, runs: Runs, scale: str, top: Path, name: str) -> list[Path]:
         """Write its folder and what repeats its comparisons; return its files."""
@@ -65,6 +78,8 @@ class PaperFigure:
         folder.mkdir(parents=True, exist_ok=True)
         for needed, mine in runs.items():
             COMPARISONS[needed].write(needed, scale, mine, top / "comparisons")
+        if self.measure is not None:
+            self.measure(scale, folder)
         self.make(runs, folder)
         files = [folder / "figure.png", folder / "table.md"]
         return [file for file in files if file.exists()]
@@ -170,14 +185,22 @@ def _rate(runs: Runs, folder: Path) -> None:
 
 def _communication(runs: Runs, folder: Path) -> None:
     mine = runs["ring-a9a"]
-    sent = {
-        label: [
-            spent(_of(mine, label), "stationarity", target, "bytes_sent")[0] / 1e6
-            for target in TARGETS
-        ]
-        for label in _over_edges(mine)
-    }
-    labels = sorted(sent, key=lambda label: sent[label][::-1])  # by the hardest target
+    sent = {label: _sent_by(_of(mine, label)) for label in _over_edges(mine)}
+    for label, name in FOUR_BITS.items():
+        sent[name] = _sent_by(_of(runs["ring-a9a-4-bits"], label))
+    draw_communication(sent, folder)
+
+
+def _sent_by(runs: Sequence[FinishedRun]) -> list[float]:
+    """MB until each target."""
+    return [
+        spent(runs, "stationarity", target, "bytes_sent")[0] / 1e6 for target in TARGETS
+    ]
+
+
+def draw_communication(sent: Mapping[str, Sequence[float]], folder: Path) -> None:
+    """Bars and a table of the MB that each method sends until each target."""
+    labels = sorted(sent, key=lambda label: list(sent[label])[::-1])  # hardest first
     figure = Figure(figsize=(9.5, 4.2), layout="constrained")
     axes = figure.subplots(1, len(TARGETS), sharey=True)
     for place, (axis, target) in enumerate(zip(axes, TARGETS, strict=True)):
@@ -196,7 +219,8 @@ def _bars(axis: Axes, labels: Sequence[str], values: Sequence[float]) -> None:
     room = 1.3 * max((v for v in values if math.isfinite(v)), default=1.0)
     for place, (label, value) in enumerate(zip(labels, values, strict=True)):
         length = value if math.isfinite(value) else 0.0
-        axis.barh(place, length, color=style_of(label)["color"])
+        color = style_of(label.split(",")[0])["color"]
+        axis.barh(place, length, color=color)
         axis.text(length + 0.02 * room, place, _count(value), va="center", fontsize=7)
     axis.set_xlim(0, room)
     axis.set_yticks(range(len(labels)), labels, fontsize=8)
@@ -276,7 +300,9 @@ def _count(value: float) -> str:
     return f"{value:,.0f}" if math.isfinite(value) else "not reached"
 
 
+ON_LINKS = tuple(name for name in COMPARISONS if name.startswith("links-"))
 HUBS = tuple(name for name in COMPARISONS if name.startswith("hubs-"))
+ALL_UNTUNED = tuple(name for name in COMPARISONS if name.startswith("untuned-"))
 NONIID = tuple(name for name in COMPARISONS if name.startswith("noniid-"))
 
 FIGURES: Mapping[str, PaperFigure] = {
@@ -302,10 +328,28 @@ FIGURES: Mapping[str, PaperFigure] = {
         "The KKT residual against K beside the claimed slope -2/3.", ("rate",), _rate
     ),
     "fig-communication": PaperFigure(
-        "Bytes to reach a given stationarity.", ("ring-a9a",), _communication
+        "Bytes to reach a given stationarity.",
+        ("ring-a9a", "ring-a9a-4-bits"),
+        _communication,
+    ),
+    "fig-untuned": PaperFigure(
+        "Every method at its defaults on eleven tasks: who needs tuning?",
+        ALL_UNTUNED,
+        untuned,
+    ),
+    "fig-budget": PaperFigure(
+        "What tuning costs: the best of 1, 3, 6, 12 and 24 trials of seven methods.",
+        (),
+        search=PaperSearch("ring-a9a"),
     ),
     "table-cost": PaperFigure(
         "The paper's Table 1 with measured columns.", ("ring-a9a",), _cost
+    ),
+    "table-links": PaperFigure(
+        "Which method survives lost, late, short and rare messages.",
+        ON_LINKS,
+        link_table,
+        measure=measured_quadratics,
     ),
 }
 """Every figure and table by its name."""

@@ -97,4 +97,5 @@ class BatchGradients:
                 tuple(x[:, part] for x in batch.inputs),
                 batch.targets[:, part],
                 keys_of_piece(batch.keys, a),
+                batch.table,
             )

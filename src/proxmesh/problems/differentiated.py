@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from proxmesh.data.shards import Samples
+from proxmesh.data.sparse import SparseWay
 from proxmesh.problems.batch_gradients import BatchGradients
 from proxmesh.problems.stacked_model import Way
 
@@ -90,5 +91,11 @@ class Differentiated(ABC):
 
     @property
     def taken(self) -> dict[str, Any]:
-        """How gradients are taken, as the arguments `vectorize` and `paired`."""
-        return {"vectorize": self.way != "loop" and self.way, "paired": self.paired}
+        """How gradients are taken: `vectorize`, `paired`, `sparse` of the problem."""
+        found = {"vectorize": self.way != "loop" and self.way, "paired": self.paired}
+        return found if self.sparse is None else {**found, "sparse": self.sparse}
+
+    @property
+    @abstractmethod
+    def sparse(self) -> SparseWay | None:
+        """How the model multiplies by sparse samples; None: they are dense."""

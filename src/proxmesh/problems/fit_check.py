@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
 import torch
 from torch import Tensor, nn
@@ -17,12 +17,42 @@ from proxmesh.problems.layout import Layout
 from proxmesh.problems.noise import SampledNoise
 from proxmesh.problems.stateful_layers import in_eval_mode
 
-__all__ = ["Fit", "Loss", "check_batch_size", "name_of", "require_fit"]
+__all__ = [
+    "Fit",
+    "Loss",
+    "Score",
+    "check_batch_size",
+    "name_of",
+    "require_fit",
+    "scored",
+]
 
 Loss: TypeAlias = Callable[..., Any]
 """``loss(outputs, targets)``, a 0-d tensor, the mean over samples."""
 
 SAMPLES = 8
+
+Score: TypeAlias = Literal["labels", "signs", "numbers"]
+"""Outputs are scores of labels, of which the largest counts; one score of two labels,
+of which the sign counts; or numbers."""
+
+_SCORES: dict[Any, Score] = {}
+
+
+def scored(score: Score) -> Callable[[Loss], Loss]:
+    """Say of a loss of one output per sample what the output is.
+
+    Parameters
+    ----------
+    score
+        What it is.
+    """
+
+    def note(loss: Loss) -> Loss:
+        _SCORES[loss] = score
+        return loss
+
+    return note
 
 
 @final
@@ -32,14 +62,17 @@ class Fit:
 
     Parameters
     ----------
-    classifies
-        Whether outputs are scores of labels.
+    score
+        What is told beside the loss, if something is.
     draws
         Whether the model drops out in training.
+    features
+        Of sparse samples; None: they are dense.
     """
 
-    classifies: bool
+    score: "Score | None"
     draws: bool
+    features: int | None = None
 
 
 def check_batch_size(
@@ -120,13 +153,21 @@ def require_fit(
         )
     if test is not None:
         _try(still, loss, next(iter(test.slices(SAMPLES))))
+    features = None if few.table is None else few.table.features
     scores = isinstance(outputs, Tensor) and outputs.ndim == 2 and outputs.shape[1] > 1
     if few.targets.is_floating_point() or few.targets.ndim != 1 or not scores:
-        return Fit(classifies=False, draws=draws)
+        return Fit(_score_of(loss), draws, features)
     _check_labels("training", training, outputs.shape[1])
     if test is not None:
         _check_labels("test", test, outputs.shape[1])
-    return Fit(classifies=True, draws=draws)
+    return Fit("labels", draws, features)
+
+
+def _score_of(loss: Loss) -> Score | None:
+    try:
+        return _SCORES.get(loss)
+    except TypeError:  # a loss of the user's that cannot be looked up
+        return None
 
 
 def _try(model: nn.Module, loss: Loss, few: Samples) -> tuple[Any, Tensor, bool]:
@@ -140,12 +181,12 @@ def _try(model: nn.Module, loss: Loss, few: Samples) -> tuple[Any, Tensor, bool]
         with torch.no_grad(), noise, warnings.catch_warnings():
             # The loss broadcasts [n, 1] against [n], which is never what was meant.
             warnings.filterwarnings("error", "Using a target size", UserWarning)
-            outputs = weights.call(model, weights.flatten(model), few.inputs)
+            outputs = weights.call(model, weights.flatten(model), few.arguments)
             value = loss(outputs, few.targets)
     except InputError:
         raise
     except (RuntimeError, ValueError, TypeError, IndexError, UserWarning) as error:
-        shapes = ", ".join(str(tuple(x.shape)) for x in few.inputs)
+        shapes = ", ".join(map(str, few.shapes))
         reason = str(error).strip().splitlines()[0].rstrip(".")
         raise InputError(
             f"model `{type(model).__name__}` with loss `{name_of(loss)}` does not "

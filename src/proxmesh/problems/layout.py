@@ -74,7 +74,8 @@ class Layout:
         of_inputs = reduce(torch.promote_types, self.dtypes)
         if of_inputs == self.dtype:
             return moved
-        return replace(moved, inputs=moved.cast(of_inputs, device).inputs)
+        narrow = moved.cast(of_inputs, device)
+        return replace(narrow, targets=moved.targets)
 
     def unflatten(self, row: Tensor) -> dict[str, Tensor]:
         """Cut a row into named parameters; those of 16 bits get their precision."""
@@ -84,7 +85,7 @@ class Layout:
                 parts[name] = parts[name].to(dtype)
         return parts
 
-    def call(self, model: nn.Module, row: Tensor, inputs: tuple[Tensor, ...]) -> Any:
+    def call(self, model: nn.Module, row: Tensor, inputs: tuple[Any, ...]) -> Any:
         """Call a model with the parameters of a row in place of its own.
 
         Its outputs have at least the precision of the row, for the loss.

@@ -7,15 +7,22 @@ from typing import Any, final
 from torch import Tensor, nn
 
 from proxmesh.checks import require_whole
-from proxmesh.data.opening import open_all
+from proxmesh.data.opening import Opened, open_all
 from proxmesh.data.shards import Samples, Shard, Shards
+from proxmesh.data.sparse import SparseWay
 from proxmesh.errors import InputError, unknown
 from proxmesh.problems.batch_gradients import BatchGradients
 from proxmesh.problems.channels import has_images
 from proxmesh.problems.differentiated import Differentiated
 from proxmesh.problems.fit_check import Loss, check_batch_size, require_fit
 from proxmesh.problems.given import require_given
-from proxmesh.problems.gradient_ways import AskedWay, GradientWays, Paired, Vectorize
+from proxmesh.problems.gradient_ways import (
+    AskedSparse,
+    AskedWay,
+    GradientWays,
+    Paired,
+    Vectorize,
+)
 from proxmesh.problems.initial_rows import initial_rows
 from proxmesh.problems.layout import Layout
 from proxmesh.problems.local_shards import LocalShards, agents_of, number_of_agents
@@ -26,6 +33,7 @@ from proxmesh.problems.regularizers import (
     Regularizer,
     bind_to_layout,
 )
+from proxmesh.problems.sparse_form import in_suited_form
 from proxmesh.problems.stacked_model import PRECISIONS, LossOfRow, Precision
 from proxmesh.problems.stateful_layers import refuse_stateful
 from proxmesh.problems.whole_shards import evaluate, held_out_scores
@@ -53,7 +61,8 @@ class LearningProblem(Regularized, Differentiated):
     shards
         One ``(inputs, targets)`` or map-style Dataset per agent: a sequence, a mapping
         from agent ids, or a callable ``agent -> shard`` that is called when needed.
-        Inputs are a tensor or a tuple of tensors (the model's positional arguments).
+        Inputs are a tensor, a tuple of tensors (the model's positional arguments), or
+        a sparse matrix of scipy, for a model that begins with `pm.models.SparseLinear`.
         `proxmesh.DatasetShard` reads what is larger than memory batch by batch.
     test
         Held-out data in the same form, for the test columns of the history.
@@ -72,6 +81,10 @@ class LearningProblem(Regularized, Differentiated):
     precision
         ``"bfloat16"``: the model computes minibatch gradients in `torch.autocast`;
         rows, loss, curvature and evaluations stay in ``"full"`` precision.
+    sparse
+        How `pm.models.SparseLinear` multiplies by samples that are mostly 0:
+        ``"kernel"``, a small compiled one, ``"gather"`` in torch, or as ``"dense"``
+        ones. ``"auto"``: the fastest, timed once and remembered; all are exact.
 
     Examples
     --------
@@ -97,11 +110,12 @@ class LearningProblem(Regularized, Differentiated):
         paired: Paired = "auto",
         chunk_size: int = 4096,
         precision: Precision = "full",
+        sparse: AskedSparse = "auto",
     ) -> None:
         who = "LearningProblem"
         require_whole(who, 1, batch_size=batch_size, chunk_size=chunk_size)
         require_whole(who, 0, seed=seed)
-        self._asked = AskedWay(vectorize, paired)
+        self._asked = AskedWay(vectorize, paired, sparse=sparse)
         if precision not in PRECISIONS:
             raise unknown("value", precision, PRECISIONS, "`precision`")
         self._autocast = PRECISIONS[precision]
@@ -119,7 +133,7 @@ class LearningProblem(Regularized, Differentiated):
         self.device = self.layout.flatten(model).device
         self._test = None
         if test is not None:
-            self._test, _ = open_all([test], ["test set"], self._cast)
+            self._test = self._opened([test], ["test set"])[0]
         self.agents: tuple[int, ...] = ()  # none until their shards are opened
         self.num_agents = number_of_agents(shards)
         self._get_shard = shards if callable(shards) else None
@@ -185,7 +199,7 @@ class LearningProblem(Regularized, Differentiated):
     def _open(self, agents: tuple[int, ...], get: Callable[[int], Shard]) -> None:
         names = [f"agent {agent}" for agent in agents]
         opened = [get(agent) for agent in agents]
-        samples, sizes = open_all(opened, names, self._cast)
+        samples, sizes = self._opened(opened, names)
         check_batch_size(self.batch_size, agents, sizes, self.num_agents)
         self.agents = agents
         self.local_shards = LocalShards.of(agents, sizes, samples, self.seed)
@@ -195,6 +209,14 @@ class LearningProblem(Regularized, Differentiated):
         few = self.local_shards.first(2, 2, fit.draws)
         self._possible = self.ways.possible(self._asked, few)
         self._gradients: BatchGradients | None = None  # made when its way is chosen
+
+    def _opened(
+        self, shards: Sequence[Shard], names: Sequence[str]
+    ) -> tuple[Opened, list[int]]:
+        """Samples in the form that the model takes, and how many of each shard."""
+        samples, sizes = open_all(shards, names, self._cast)
+        dense = self._asked.sparse == "dense"
+        return in_suited_form(self._model, samples, as_they_are=dense), sizes
 
     def _cast(self, samples: Samples) -> Samples:
         return self.layout.cast(samples, self.device)
@@ -237,7 +259,7 @@ class LearningProblem(Regularized, Differentiated):
     def sample_shape(self) -> tuple[tuple[int, ...], ...]:
         """Shapes of one sample's inputs and target."""
         one = self.local_shards.first(1, 1, noise=False)
-        return tuple(tuple(t.shape[2:]) for t in (*one.inputs, one.targets))
+        return (*(shape[2:] for shape in one.shapes), tuple(one.targets.shape[2:]))
 
     def sample(
         self, k: int | Tensor, size: int | None = None, stream: int = 0
@@ -257,6 +279,13 @@ class LearningProblem(Regularized, Differentiated):
         usual, noise = size is None and stream == 0, self.ways.of_row.fit.draws
         size = size or self.batch_size
         return self.local_shards.draw(k, size, stream, noise=noise, ahead=usual)
+
+    @property
+    def sparse(self) -> SparseWay | None:
+        """How the model multiplies by sparse samples; None: they are dense."""
+        self._require_open()
+        sparse = self.ways.of_row.fit.features is not None
+        return self.gradients.model.sparse if sparse else None
 
     # -- what a run starts from and ends with ----------------------------------------
 

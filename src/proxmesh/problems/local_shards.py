@@ -68,6 +68,8 @@ class LocalShards:
         start, size = (int(t[i]) for t in (self.sampler.offsets, self.sampler.sizes))
         rows = torch.arange(start, start + size, device=self.samples.device)
         part = self.samples.take(rows)
+        if part.table is not None:
+            return part.table.take(rows), part.targets
         return part.inputs, part.targets
 
     def draw(

@@ -1,7 +1,7 @@
 """Ready-made models: the ones that the field's papers train.
 
 Each takes the size of a sample and the number of classes, and returns an `nn.Module`
-that maps samples to logits.
+that maps samples to logits. `logistic` and `mlp` take dense and sparse samples.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,8 +12,9 @@ from torch import nn
 from proxmesh.checks import require_whole
 from proxmesh.errors import InputError
 from proxmesh.limits import require_memory
+from proxmesh.problems.sparse_linear import SparseLinear
 
-__all__ = ["MODELS", "lenet", "logistic", "mlp"]
+__all__ = ["MODELS", "SparseLinear", "lenet", "logistic", "mlp"]
 
 
 def logistic(features: int, classes: int) -> nn.Module:
@@ -31,11 +32,11 @@ def logistic(features: int, classes: int) -> nn.Module:
     >>> logistic(123, 2)
     Sequential(
       (0): Flatten(start_dim=1, end_dim=-1)
-      (1): Linear(in_features=123, out_features=2, bias=True)
+      (1): SparseLinear(in_features=123, out_features=2, bias=True)
     )
     """
     _require_memory("logistic", (features + 1) * classes)
-    return nn.Sequential(nn.Flatten(), nn.Linear(features, classes))
+    return nn.Sequential(nn.Flatten(), SparseLinear(features, classes))
 
 
 def mlp(features: int, classes: int, hidden: int = 64) -> nn.Module:
@@ -59,7 +60,7 @@ def mlp(features: int, classes: int, hidden: int = 64) -> nn.Module:
     _require_memory("mlp", (features + 1) * hidden + (hidden + 1) * classes)
     return nn.Sequential(
         nn.Flatten(),
-        nn.Linear(features, hidden),
+        SparseLinear(features, hidden),
         nn.Tanh(),
         nn.Linear(hidden, classes),
     )

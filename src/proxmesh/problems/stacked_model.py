@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypeAlias, final
 
 import torch
@@ -10,7 +11,8 @@ from torch import Tensor, nn
 from torch.func import grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from proxmesh.data.shards import Samples
+from proxmesh.data.shards import Samples, arguments
+from proxmesh.data.sparse import SparseTable, SparseWay
 from proxmesh.problems.channels import AgentsInChannels
 from proxmesh.problems.fit_check import Fit, Loss
 from proxmesh.problems.layout import Layout
@@ -51,7 +53,7 @@ class LossOfRow:
     autocast: torch.dtype | None = None
 
     def in_training(
-        self, row: Tensor, inputs: tuple[Tensor, ...], targets: Tensor
+        self, row: Tensor, inputs: tuple[Any, ...], targets: Tensor
     ) -> Tensor:
         """Loss of the model as it is trained."""
         with self._precision(row.device.type):
@@ -59,7 +61,7 @@ class LossOfRow:
         value: Tensor = self.loss(outputs, targets)
         return value
 
-    def exact(self, row: Tensor, inputs: tuple[Tensor, ...], targets: Tensor) -> Tensor:
+    def exact(self, row: Tensor, inputs: tuple[Any, ...], targets: Tensor) -> Tensor:
         """The same in the model's own precision."""
         value: Tensor = self.loss(self.layout.call(self.model, row, inputs), targets)
         return value
@@ -81,13 +83,18 @@ class StackedModel:
         What is evaluated at every row.
     way
         How the rows of several agents are evaluated; see `Way`.
+    sparse
+        How the model multiplies by sparse samples, if they are.
     """
 
-    def __init__(self, of_row: LossOfRow, way: Way) -> None:
+    def __init__(
+        self, of_row: LossOfRow, way: Way, sparse: SparseWay = "gather"
+    ) -> None:
         self.way = way
+        self.sparse = sparse
         self._of_row = of_row
         self._evaluated = in_eval_mode(of_row.model)
-        self.classifies = of_row.fit.classifies
+        self.score = of_row.fit.score
         self._draws = of_row.fit.draws
         self._recorded = Traced(self._gradients)
 
@@ -95,9 +102,10 @@ class StackedModel:
         """Row i: gradient of the mean loss at x_i on the i-th part of the batch."""
         if self.way != "loop":
             keys = () if batch.keys is None else (batch.keys,)
-            return self._recorded(x, batch.targets, *batch.inputs, *keys)
+            table = _parts(batch.table)
+            return self._recorded(x, batch.targets, *batch.inputs, *table, *keys)
         found = []
-        for i, (row, inputs, targets) in enumerate(_by_agent(x, batch)):
+        for i, (row, inputs, targets) in enumerate(self._by_agent(x, batch)):
             with self._noise(batch, i), _no_shortcuts():
                 found.append(_slope(self._of_row.in_training, row, inputs, targets))
         return torch.stack(found)
@@ -113,13 +121,14 @@ class StackedModel:
             rows = x.detach().requires_grad_(True)
             if self.way == "loop":
                 values = []
-                for i, each in enumerate(_by_agent(rows, batch)):
+                for i, each in enumerate(self._by_agent(rows, batch)):
                     with self._noise(batch, i):
                         values.append(exact(*each))
                 total = torch.stack(values).sum()
             else:
                 with self._noise(batch):
-                    all_agents = vmap(exact, randomness=self._randomness)
+                    function = self._given(exact, batch.table)
+                    all_agents = vmap(function, randomness=self._randomness)
                     total = all_agents(rows, batch.inputs, batch.targets).sum()
             (gradient,) = torch.autograd.grad(total, rows, create_graph=True)
             if not gradient.requires_grad:  # the loss is linear
@@ -135,7 +144,8 @@ class StackedModel:
         with torch.enable_grad(), plain_attention(), self._noise(batch, 0):
             row = row.detach().requires_grad_(True)
             inputs = tuple(part[0] for part in batch.inputs)
-            value = self._of_row.exact(row, inputs, batch.targets[0])
+            exact = self._given(self._of_row.exact, batch.table)
+            value = exact(row, inputs, batch.targets[0])
             (gradient,) = torch.autograd.grad(value, row, create_graph=True)
 
         def times(u: Tensor) -> Tensor:
@@ -152,44 +162,78 @@ class StackedModel:
         if self.way != "loop":
             with torch.enable_grad(), self._rules():
                 rows = x.detach().requires_grad_(True)
-                values, correct = vmap(self.scores)(rows, batch.inputs, batch.targets)
+                scores = vmap(partial(self.scores, table=batch.table))
+                values, correct = scores(rows, batch.inputs, batch.targets)
                 gradient = torch.autograd.grad(values.sum(), rows)[0]
             return gradient, values.detach(), correct
         found = []
-        for each, inputs, targets in _by_agent(x, batch):
+        for i, each in enumerate(x):
+            inputs = tuple(part[i] for part in batch.inputs)
             with torch.enable_grad(), _no_shortcuts():
                 row = each.detach().requires_grad_(True)
-                value, correct = self.scores(row, inputs, targets)
+                value, correct = self.scores(row, inputs, batch.targets[i], batch.table)
                 found.append((_derivative(value, row), value.detach(), correct))
         gradient, values, correct = map(torch.stack, zip(*found, strict=True))
         return gradient, values, correct
 
     def scores(
-        self, row: Tensor, inputs: tuple[Tensor, ...], targets: Tensor
+        self,
+        row: Tensor,
+        inputs: tuple[Tensor, ...],
+        targets: Tensor,
+        table: SparseTable | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Mean loss of one agent, and its share of correct labels (or 0)."""
-        outputs = self._of_row.layout.call(self._evaluated, row, inputs)
+        """Mean loss of one agent, and its share of correct labels (or 0).
+
+        Where numbers are predicted, their mean squared error in its place.
+        """
+        given = arguments(inputs, table, self.sparse)
+        outputs = self._of_row.layout.call(self._evaluated, row, given)
         value = self._of_row.loss(outputs, targets)
-        if not self.classifies:
+        if self.score is None:
             return value, torch.zeros_like(value)
-        return value, (outputs.argmax(1) == targets).to(torch.float64).mean()
+        if self.score == "numbers":
+            return value, (outputs[:, 0] - targets).square().to(torch.float64).mean()
+        found = outputs.argmax(1) if self.score == "labels" else outputs[:, 0] > 0
+        return value, (found == targets).to(torch.float64).mean()
 
     def _gradients(self, x: Tensor, targets: Tensor, *rest: Tensor) -> Tensor:
         """Take the gradient of the total."""
         return _slope(self._total, x, targets, *rest)
 
-    def _total(self, rows: Tensor, targets: Tensor, *rest: Tensor) -> Tensor:
+    def _total(self, x: Tensor, targets: Tensor, *rest: Tensor) -> Tensor:
         """Sum the losses of all agents.
 
         Agents share no parameters, so its gradient is all their gradients at once,
         with one plain backward pass.
         """
         inputs, keys = (rest[:-1], rest[-1]) if self._draws else (rest, None)
-        batch = Samples(inputs, targets, keys)
+        table, features = None, self._of_row.fit.features
+        if features is not None:
+            rows, offsets, columns, values = inputs
+            table, inputs = SparseTable(offsets, columns, values, features), (rows,)
+        batch = Samples(inputs, targets, keys, table)
         with self._rules(), self._noise(batch):
-            all_agents = vmap(self._of_row.in_training, randomness=self._randomness)
-            total: Tensor = all_agents(rows, batch.inputs, batch.targets).sum()
+            function = self._given(self._of_row.in_training, table)
+            all_agents = vmap(function, randomness=self._randomness)
+            total: Tensor = all_agents(x, batch.inputs, batch.targets).sum()
         return total
+
+    def _given(
+        self, function: Callable[..., Tensor], table: SparseTable | None
+    ) -> Callable[..., Tensor]:
+        """A function of a row, inputs and targets that is given sparse rows."""
+        if table is None:
+            return function
+        return lambda row, inputs, targets: function(
+            row, arguments(inputs, table, self.sparse), targets
+        )
+
+    def _by_agent(self, x: Tensor, batch: Samples) -> Iterator[Any]:
+        for i, row in enumerate(x):
+            inputs = tuple(part[i] for part in batch.inputs)
+            given = arguments(inputs, batch.table, self.sparse)
+            yield row, given, batch.targets[i]
 
     @property
     def _randomness(self) -> str:
@@ -256,6 +300,6 @@ def plain_attention() -> Iterator[None]:
         yield
 
 
-def _by_agent(x: Tensor, batch: Samples) -> Iterator[Any]:
-    for i, row in enumerate(x):
-        yield row, tuple(part[i] for part in batch.inputs), batch.targets[i]
+def _parts(table: SparseTable | None) -> tuple[Tensor, ...]:
+    """The tensors of a table."""
+    return () if table is None else (table.offsets, table.columns, table.values)

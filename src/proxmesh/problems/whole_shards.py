@@ -1,5 +1,7 @@
 """Losses, gradients and accuracies over whole shards, for metrics."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -35,14 +37,16 @@ def evaluate(
         gradient.index_add_(0, agents, grads * share[:, None].to(x.dtype))
         loss.index_add_(0, agents, values.to(loss.dtype) * share)
         accuracy.index_add_(0, agents, correct.to(loss.dtype) * share)
-    metrics = {"train_accuracy": accuracy} if model.classifies else {}
+    metrics = {} if model.score is None else {"train_accuracy": accuracy}
+    if model.score == "numbers":
+        metrics = {"train_rmse": accuracy.sqrt()}
     return Evaluation(grad=gradient, loss=loss, metrics=metrics)
 
 
 def held_out_scores(
     model: StackedModel, samples: Opened, row: Tensor, chunk_size: int
 ) -> dict[str, float]:
-    """Loss and accuracy of one row on held-out samples.
+    """Loss and accuracy of one row on held-out samples, or errors of numbers.
 
     Parameters
     ----------
@@ -55,13 +59,21 @@ def held_out_scores(
     chunk_size
         Samples in flight at once.
     """
-    loss = correct = 0.0
+    loss = correct = total = squares = 0.0
     with torch.no_grad():
         for part in samples.slices(chunk_size):
-            value, share = model.scores(row, part.inputs, part.targets)
+            value, share = model.scores(row, part.inputs, part.targets, part.table)
             loss += float(value) * len(part)
             correct += float(share) * len(part)
-    scores = {"test_loss": loss / len(samples)}
-    if model.classifies:
-        scores["test_accuracy"] = correct / len(samples)
+            if model.score == "numbers":
+                total += float(part.targets.double().sum())
+                squares += float(part.targets.double().square().sum())
+    count = len(samples)
+    scores = {"test_loss": loss / count}
+    if model.score == "numbers":
+        scores["test_rmse"] = math.sqrt(correct / count)
+        spread = squares / count - (total / count) ** 2
+        scores["test_r2"] = 1 - correct / count / spread if spread > 0 else math.nan
+    elif model.score is not None:
+        scores["test_accuracy"] = correct / count
     return scores

@@ -161,6 +161,7 @@ def grid_of_curves(
     """Panels against axes, a row for each axis, with one legend."""
     have = {column for run in runs for column in run.history}
     panels = [p for p in panels if p.column in have]
+    axes = [a for a in axes if a.column in have] or [AXES[0]]
     rows, columns = len(axes), max(1, len(panels))
     figure = Figure(figsize=(3.5 * columns, 2.7 * rows + 0.9), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False)

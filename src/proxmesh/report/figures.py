@@ -10,26 +10,31 @@ from matplotlib.figure import Figure
 
 from proxmesh.errors import InputError, shortened
 from proxmesh.graphs import Graph
+from proxmesh.report.curves import style_of
 from proxmesh.report.layout import placed, wrapping_edges
 from proxmesh.report.panels import PANELS, Panel
 from proxmesh.report.pictures import drawable, save_picture
 from proxmesh.solver.folder import RunFolder
+from proxmesh.solver.reading import method_in
 
 __all__ = ["draw_graph", "draw_run"]
 
 BLUE, ORANGE, GRAY = "#2458a6", "#d1661a", "#8a8f98"
 FORMATS = (".png", ".svg", ".pdf")
+ROOM = 0.15  # for the circles of the outermost agents
+ROOM_OF_ARCS = 0.2  # for edges around a torus, which leave the square
 LABELED_UP_TO = 64  # agents; above, numbers would hide the picture
 
 
 def draw_run(folder: Path, title: str = "") -> Path:
     """Draw stationarity, loss, accuracy and sparsity of a run folder to curves.png."""
-    history = RunFolder(folder).history()
+    run = RunFolder(folder)
+    history, color = run.history(), style_of(method_in(run.config()))["color"]
     panels = [panel for panel in PANELS if panel.column in history]
     figure = Figure(figsize=(3.4 * max(1, len(panels)), 2.9), layout="constrained")
     axes = figure.subplots(1, max(1, len(panels)), squeeze=False)[0]
     for axis, panel in zip(axes, panels, strict=False):
-        _curve(axis, history, panel)
+        _curve(axis, history, panel, color)
     if {"stationarity", "consensus"} <= {*history}:
         consensus = drawable(history["consensus"], log=True)
         axes[0].plot(history["iteration"], consensus, color=GRAY, lw=1, ls="--")
@@ -81,7 +86,11 @@ def draw_graph(graph: Graph, file: Path) -> Path:
     axis.set_title(f"{graph}: {len(graph.edges)} edges", fontsize=10, parse_math=False)
     axis.set_axis_off()
     axis.set_aspect("equal")
-    axis.set(xlim=(-1.15, 1.15), ylim=_room([y for _, y in positions.values()]))
+    room = ROOM + ROOM_OF_ARCS * bool(around)
+    heights = [y for _, y in positions.values()]
+    axis.set(
+        xlim=(-1 - room, 1 + room), ylim=(min(heights) - room, max(heights) + room)
+    )
     try:
         return save_picture(figure, file, dpi=150)
     except OSError as error:
@@ -90,17 +99,12 @@ def draw_graph(graph: Graph, file: Path) -> Path:
         ) from error
 
 
-def _room(values: list[float]) -> tuple[float, float]:
-    """Space for the circles of the outermost agents."""
-    return min(values) - 0.15, max(values) + 0.15
-
-
-def _curve(axis: Axes, history: pd.DataFrame, panel: Panel) -> None:
+def _curve(axis: Axes, history: pd.DataFrame, panel: Panel, color: str) -> None:
     values = drawable(history[panel.column], panel.log)
-    axis.plot(history["iteration"], values, color=BLUE, lw=1.6)
+    axis.plot(history["iteration"], values, color=color, lw=1.6)
     if panel.log:
         axis.set_yscale("log")
-    _zoom(axis, values.iloc[1:], panel.log)
+    _zoom(axis, values if panel.log else values.iloc[1:], panel.log)
     axis.set_xlabel("iterations")
     axis.set_ylabel(panel.label)
     axis.spines[["top", "right"]].set_visible(False)

@@ -15,6 +15,8 @@ Place: TypeAlias = tuple[float, float]
 
 ON_A_CIRCLE = frozenset({"ring", "complete", "random-8", "watts-strogatz"})
 IN_ROWS = frozenset({"grid", "torus", "ladder", "path"})
+CUBE = ((0, 1.0), (90, 1.0), (65, 0.55), (155, 0.55), (175, 0.25), (140, 0.15))
+"""Angle and length of the first bits: of 16 agents no two are near each other."""
 SPRINGS_UP_TO = 300  # agents; their number of pairs makes more slow
 MORE_THAN_OTHERS = 3  # times the mean degree: a hub belongs in the middle
 
@@ -86,13 +88,15 @@ def _star(graph: Graph) -> dict[int, Place]:
 def _cube(n: int) -> dict[int, Place]:
     """Each bit of an agent's number is a direction: two long, then shorter ones."""
     bits = max(1, (n - 1).bit_length())
-    angles = [math.pi * bit / bits for bit in range(bits)]
-    steps = [(math.cos(a), math.sin(a)) for a in angles]
-    sizes = [1.0 if bit < 2 else 0.42 * 0.7 ** (bit - 2) for bit in range(bits)]
+    more = ((47.0 * bit, 0.15 * 0.6 ** (bit - 5)) for bit in range(6, bits))
+    ways = [
+        (size * math.cos(math.radians(angle)), size * math.sin(math.radians(angle)))
+        for angle, size in (*CUBE, *more)
+    ]
     return {
         i: (
-            sum(sizes[b] * steps[b][0] for b in range(bits) if i >> b & 1),
-            sum(sizes[b] * steps[b][1] for b in range(bits) if i >> b & 1),
+            sum(ways[bit][0] for bit in range(bits) if i >> bit & 1),
+            sum(ways[bit][1] for bit in range(bits) if i >> bit & 1),
         )
         for i in range(n)
     }

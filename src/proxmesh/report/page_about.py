@@ -90,7 +90,7 @@ def _certificate(run: FinishedRun) -> str:
     except (InputError, ValueError, TypeError, KeyError, ArithmeticError):
         return ""
     told = (
-        f"with the largest curvature {curvature:.4g} that the run found"
+        f"with the smoothness {curvature:.4g} that the run found"
         if measured
         else "for the network alone, the losses' curvature aside"
     )

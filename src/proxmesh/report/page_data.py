@@ -19,6 +19,7 @@ from proxmesh.report.palette import lines_of
 from proxmesh.report.runs import RUNNING, FinishedRun, collect
 from proxmesh.report.thinning import kept_iterations, points_for, rounded
 from proxmesh.runs.config import task_of
+from proxmesh.runs.record import command_in
 
 __all__ = ["NUMBERS", "document_of", "groups_in", "runs_group"]
 
@@ -26,19 +27,35 @@ NUMBERS: Final = 150_000  # in all curves of a page: with plotly it stays below 
 NUMBERS_OF_AGENTS: Final = 40_000
 MOST_RUNS: Final = 400
 MOST_FOLLOWED: Final = 12  # networks and first layers
-COUNTED = ("iteration", "gradients", "vectors_sent", "bytes_sent", "seconds")
+COUNTED = (
+    "iteration",
+    "gradients",
+    "vectors_sent",
+    "bytes_sent",
+    "seconds",
+    "simulated_seconds",
+)
 LABELS = {
     "iteration": "iterations",
     "gradients": "gradient evaluations per agent",
     "vectors_sent": "vectors sent per agent",
     "bytes_sent": "bytes sent over all edges",
     "seconds": "seconds of computing",
+    "simulated_seconds": "seconds on this network",
     "train_loss": "training loss",
     "density": "share of nonzeros, average model",
     "density_y": "share of nonzeros",
     "consensus": "consensus error",
     "norm": "norm of the proximal gradient step",
     "kkt": "KKT residual",
+}
+SHORT = {  # in lists of columns, where there is less room than along an axis
+    "gradients": "gradient evaluations",
+    "vectors_sent": "vectors sent",
+    "bytes_sent": "bytes sent",
+    "seconds": "computing seconds",
+    "density": "nonzeros of the average",
+    "norm": "proximal gradient",
 }
 ON_LOG_SCALES = {"stationarity", "norm", "consensus", "kkt"}
 
@@ -116,9 +133,19 @@ def runs_group(
         "left_out": len([run for run in runs if len(run.history)]) - len(shown),
         "thinned": 0 if kept is None else most,
         "table": table_of_runs(runs),
+        "command": _command_of(runs),
         "about": [about_run(run) for run in first],
         "agents": _of_agents(first),
     }
+
+
+def _command_of(runs: Sequence[FinishedRun]) -> str:
+    """What makes the comparison again that these runs are, if they are one."""
+    folders = {run.folder.parent.parent for run in runs}
+    try:
+        return command_in(folders.pop()) if len(folders) == 1 else ""
+    except InputError:  # a malformed file
+        return ""
 
 
 def _curves(run: FinishedRun, kept: set[float] | None) -> dict[str, Any]:
@@ -155,8 +182,10 @@ def _of_agents(runs: Sequence[FinishedRun]) -> list[dict[str, Any]]:
 
 
 def _column(name: str) -> dict[str, Any]:
+    label = LABELS.get(name, name.replace("_", " "))
     return {
-        "label": LABELS.get(name, name.replace("_", " ")),
+        "label": label,
+        "short": SHORT.get(name, label),
         "about": COLUMNS.get(name, ""),
         "cost": name in COUNTED,
         "log": name in ON_LOG_SCALES,

@@ -1,24 +1,30 @@
 """The network and the first layer of a run, as a page draws them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from proxmesh.errors import InputError
 from proxmesh.graphs import CONSTRUCTORS, Graph, from_edges
+from proxmesh.network.connecting import connect
+from proxmesh.network.links import LinkedWorld
+from proxmesh.network.links.plan import FAILING
 from proxmesh.report.layout import placed, wrapping_edges
 from proxmesh.report.runs import FinishedRun
 from proxmesh.report.thinning import rounded, some_of
-from proxmesh.runs.build import build_graph
+from proxmesh.runs.build import build_graph, build_links
 from proxmesh.runs.config import Config
 from proxmesh.solver.folder import RunFolder
 
-__all__ = ["drawn_layer", "drawn_network", "followed", "graph_of"]
+__all__ = ["drawn_layer", "drawn_network", "followed", "graph_of", "lost_shares"]
 
 MOST_AGENTS, MOST_EDGES = 500, 6000  # that can be told apart in a drawing
 MOST_SNAPSHOTS = 60
+MOST_LOOKED_AT = 300  # iterations, for what links lose
 MOST_CELLS = 60_000  # of all pictures of a layer
 AGENT_COLUMNS = ("train_loss", "consensus")
 
@@ -45,9 +51,43 @@ def drawn_network(run: FinishedRun, numbers: int) -> dict[str, Any] | None:
         "name": graph.name,
         "places": [[round(c, 3) for c in places[agent]] for agent in range(graph.n)],
         "edges": [[i, j, int((i, j) in arcs)] for i, j in graph.edges],
+        "lost": lost_shares(run.config, graph),
         "degrees": graph.degrees.tolist(),
         "over_time": _over_time(run, graph.n, numbers),
     }
+
+
+def lost_shares(config: Mapping[str, Any], graph: Graph) -> list[float] | None:
+    """How often each edge was down or lost something, of the first iterations.
+
+    What is lost is a function of seeds and iterations: it is found again, not kept.
+    None where nothing is lost, or the links are not in the config.
+    """
+    try:
+        models = build_links(Config.model_validate(dict(config)))
+        if not any(isinstance(model, FAILING) for model in models):
+            return None
+        world = connect(graph, "simulated", links=models)
+    except (InputError, ValueError, TypeError):
+        return None
+    steps = min(MOST_LOOKED_AT, config.get("run", {}).get("steps") or MOST_LOOKED_AT)
+    ends = zip(world.edges.agent.tolist(), world.edges.neighbor.tolist(), strict=True)
+    lost = dict.fromkeys(graph.edges, 0.0)
+    total = torch.stack(list(_silences(world, steps))).sum(0)
+    for (i, j), share in zip(ends, (total / steps).tolist(), strict=True):
+        lost[min(i, j), max(i, j)] += share / 2
+    return [round(lost[edge], 3) for edge in graph.edges]
+
+
+def _silences(world: LinkedWorld, steps: int) -> Iterator[Tensor]:
+    """1 for every directed edge over which nothing came in an iteration, else 0."""
+    failures, nothing = world.failures, torch.zeros(len(world.edges))
+    bursts = torch.zeros(len(world.edges), len(failures.chains))
+    for k in map(torch.tensor, range(1, steps + 1)):
+        if failures.chains:
+            bursts = failures.bursts_after(k, bursts)
+        heard = failures.heard(k, 0, bursts)
+        yield nothing if heard is None else 1 - heard.float()
 
 
 def drawn_layer(run: FinishedRun) -> dict[str, Any] | None:

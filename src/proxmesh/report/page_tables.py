@@ -24,10 +24,12 @@ ABOUT = {
     "stationarity": "squared norm of the proximal gradient step plus consensus error",
     "training loss": "mean over agents of their shard's mean loss",
     "test accuracy": "share of correct labels on the test set",
+    "test R2": "share of the test targets' variance that is explained",
     "nonzeros": "share of weights that are not zero",
     "gradients": "sample gradients that each agent has evaluated",
     "MB sent": "over all edges, both directions",
     "seconds": "computing time, without evaluation and compilation",
+    "network seconds": "computing and messages on links of this speed, modelled",
     "seeds": "runs that count; mean ± standard deviation is over these",
 }
 COLUMN_OF = {title: column for column, title in TITLES.items()}

@@ -2,6 +2,7 @@
 
 import io
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,12 @@ import pandas as pd
 
 from proxmesh.errors import InputError, shortened
 from proxmesh.files import parsed_toml
+from proxmesh.report.page_about import task_in_words
 from proxmesh.report.page_tables import plain_table
 from proxmesh.report.palette import lines_of
 from proxmesh.report.thinning import rounded
+from proxmesh.runs.config import put
+from proxmesh.runs.tuned_file import compare_command
 from proxmesh.solver.reading import one_line, text_in
 
 __all__ = ["is_tuning", "tuning_group"]
@@ -31,6 +35,7 @@ def tuning_group(folder: Path) -> dict[str, Any]:
     trials = _trials_in(folder / TRIALS).head(MOST_TRIALS)
     found = _found_in(folder / BEST)
     tuned = found.get("tuned", {}) if isinstance(found.get("tuned"), dict) else {}
+    task = found.get("task", {}) if isinstance(found.get("task"), dict) else {}
     objective = str(tuned.get("objective") or _objective_of(trials))
     if objective not in trials or "method" not in trials:
         raise InputError(f"`{shortened(folder / TRIALS)}` is not a table of trials.")
@@ -58,14 +63,23 @@ def tuning_group(folder: Path) -> dict[str, Any]:
     shown = [c for c in trials if trials[c].notna().any() and c != "message"]
     return {
         "kind": "tuning",
-        "title": f"tuning of {', '.join(lines)}",
+        "title": f"Tuning of {', '.join(lines)}",
+        "subtitle": ", ".join(filter(None, task_in_words(_nested(task)))),
         "objective": objective,
         "methods": methods,
         "table": plain_table(trials[shown], "trials", best),
         "command": one_line(str(tuned.get("command", "")), 500),
-        "use": f"proxmesh compare --params {folder / BEST}",
+        "use": one_line(compare_command(folder / BEST, task), 500),
         "found": _text_of(folder / BEST),
     }
+
+
+def _nested(task: Mapping[str, Any]) -> dict[str, Any]:
+    """The sections of a config, from their dotted keys."""
+    tree: dict[str, Any] = {}
+    for key, value in task.items():
+        put(tree, key, value)
+    return tree
 
 
 def _objective_of(trials: pd.DataFrame) -> str:

@@ -32,6 +32,7 @@ AXES = (
     Panel("gradients", "gradients per agent"),
     Panel("bytes_sent", "MB sent, all edges", scale=1e6),
     Panel("seconds", "seconds of computing"),
+    Panel("simulated_seconds", "seconds on this network"),
 )
 OTHERS = (
     Panel("vectors_sent", "vectors to each neighbor"),
@@ -40,6 +41,9 @@ OTHERS = (
     Panel("objective", "objective"),
     Panel("test_loss", "test loss"),
     Panel("train_accuracy", "training accuracy"),
+    Panel("train_rmse", "training error (RMSE)"),
+    Panel("test_rmse", "test error (RMSE)"),
+    Panel("test_r2", "test R2"),
     Panel("density", "share of nonzeros, average model"),
     Panel("kkt", "KKT residual", log=True),
 )
@@ -51,6 +55,7 @@ ALIASES: Mapping[str, str] = {
     "loss": "train_loss",
     "accuracy": "test_accuracy",
     "nonzeros": "density_y",
+    "network": "simulated_seconds",
 }
 BYTES: Mapping[float, str] = {1e9: "GB", 1e6: "MB", 1e3: "kB"}
 

@@ -31,20 +31,23 @@ __all__ = [
     "summarized",
 ]
 
-JUDGED = ("stationarity", "train_loss", "test_accuracy", "density_y")
-COSTS = ("iteration", "gradients", "bytes_sent", "seconds")
+JUDGED = ("stationarity", "train_loss", "test_accuracy", "test_r2", "density_y")
+COSTS = ("iteration", "gradients", "bytes_sent", "seconds", "simulated_seconds")
 TITLES = {
     "method": "method",
     "stationarity": "stationarity",
     "train_loss": "training loss",
     "test_accuracy": "test accuracy",
+    "test_r2": "test R2",
     "density_y": "nonzeros",
     "iteration": "iterations",
     "gradients": "gradients",
     "bytes_sent": "MB sent",
     "seconds": "seconds",
+    "simulated_seconds": "network seconds",
     "runs": "seeds",
 }
+TIMES = ("seconds", "simulated_seconds")
 WIDE = 1e-2  # below it a number is written with an exponent
 LONG = 1e15  # and from here on
 ABOUT_LATEX = (
@@ -185,7 +188,7 @@ def _latex_cell(column: str, mean: float, half: float) -> str:
     if column == "bytes_sent" and not pd.isna(mean):
         sent = mean / 1e6
         return latex.whole_number(sent) if sent >= 100 else f"{sent:.3g}"
-    return latex.number(mean, half, digits=1 if column == "seconds" else 4)
+    return latex.number(mean, half, digits=1 if column in TIMES else 4)
 
 
 def _significant(
@@ -268,7 +271,7 @@ def _form(column: str, mean: float) -> Callable[[float], str]:
         return lambda value: f"{value:,.0f}"
     if column == "bytes_sent":
         return lambda value: f"{value / 1e6:,.0f}"
-    if column == "seconds":
+    if column in TIMES:
         return lambda value: f"{value:.1f}"
     if abs(mean) < WIDE:
         return lambda value: f"{value:.1e}"

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from proxmesh.construct import construct
-from proxmesh.data.agent_files import agent_files, load_agents
-from proxmesh.data.datasets import DATASETS, Dataset, loaded
+from proxmesh.data.agent_files import load_agents
+from proxmesh.data.datasets import DATASETS, Dataset
 from proxmesh.errors import InputError, Notice, shortened, unknown
 from proxmesh.graphs import CONSTRUCTORS, Graph, made
 from proxmesh.hashing import derived_seed
@@ -21,6 +21,7 @@ from proxmesh.launchers import launched, threads_allowed
 from proxmesh.network import connect
 from proxmesh.network.links import Link, named
 from proxmesh.problems import LearningProblem, Only
+from proxmesh.problems.losses import LOSSES
 from proxmesh.problems.models import MODELS
 from proxmesh.problems.regularizers import REGULARIZERS
 from proxmesh.runs.config import (
@@ -29,6 +30,14 @@ from proxmesh.runs.config import (
     DataSection,
     RegularizerSection,
     flattened,
+)
+from proxmesh.runs.data_of import (
+    PER_AGENT,
+    asked_of_labels,
+    dataset_of,
+    has_agent_files,
+    outputs_of,
+    suited,
 )
 from proxmesh.runs.lengths import look_every, with_steps
 from proxmesh.runs.methods import method_named, whole_name
@@ -44,7 +53,6 @@ __all__ = ["Built", "build", "build_algorithm", "build_graph", "build_links"]
 
 DEFAULT_L1 = 1e-4
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
-PER_AGENT = "per-agent"  # the data set that is one file per agent
 WORK_OF_A_THREAD = 2e6  # parameters x samples of a batch; a9a/mlp on 8 agents has 4e6
 IMAGE_WORK = 10  # how much more a convolution's parameter works
 
@@ -66,7 +74,7 @@ class Built:
     @property
     def data_name(self) -> str:
         """The data set, or the file that was named in its place."""
-        return PER_AGENT if _has_agent_files(self.config) else self.config.data.name
+        return PER_AGENT if has_agent_files(self.config) else self.config.data.name
 
     def prepare(
         self,
@@ -98,6 +106,7 @@ class Built:
                 observer=observer,
                 callbacks=loggers,
                 progress=False,
+                links=build_links(self.config) if self.config.run.asynchronous else (),
             ),
             world=self.world,
             checkpoint=checkpoint,
@@ -122,9 +131,10 @@ class Built:
             "threads": self.threads,
             "vectorize": False if way == "loop" else way,
             "paired": opened.paired,
+            "sparse": opened.sparse,  # None, and left out, if samples are dense
         }
         tree["algorithm"] |= dataclasses.asdict(self.algorithm)  # type: ignore[call-overload]
-        if _has_agent_files(config):
+        if has_agent_files(config):
             folder = str(Path(config.data.dir or "").resolve())
             tree["data"] |= {"name": self.data_name, "dir": folder}
         tree["algorithm"]["name"] = whole_name(config.algorithm.name)
@@ -171,18 +181,18 @@ def build(config: Config) -> Built:
         dtype=DTYPES[config.run.dtype],
         device=_device(config),
         timeout=config.run.timeout,
-        links=links,
+        links=() if config.run.asynchronous else links,
     )
     world.agree(_facts(config))
     with announcing_failure(world):
         with config.building("data"):
             shards, dataset = _data(config, world)
         with config.building("model"):
-            name = config.model.name or _suited(dataset)
+            name = config.model.name or suited(dataset)
             model = _model(config, name, dataset)
         problem = LearningProblem(
             model=model,
-            loss=nn.functional.cross_entropy,
+            loss=LOSSES[config.model.loss or "cross-entropy"],
             shards=shards.__getitem__ if world.distributed else shards,
             test=dataset.test,
             regularizer=regularizer,
@@ -191,6 +201,7 @@ def build(config: Config) -> Built:
             vectorize=config.run.vectorize,
             paired=config.run.paired,
             precision=config.model.precision or "full",
+            sparse=config.run.sparse or "auto",
         )
         threads = config.run.threads or _threads(problem, len(world.agents))
         torch.set_num_threads(threads)  # before anything is timed
@@ -211,12 +222,9 @@ def build(config: Config) -> Built:
 def _facts(config: Config) -> dict[str, str]:
     """What the config says, but for where and how fast a run is computed."""
     said = flattened(without_empty(config.tree()))
-    shared = {
-        key: str(value)
-        for key, value in said.items()
-        if not key.startswith(HOW_IT_IS_COMPUTED)
-    }
-    return {**shared, "one file per agent": str(_has_agent_files(config))}
+    names = [key for key in said if not key.startswith(HOW_IT_IS_COMPUTED)]
+    shared = {key: str(said[key]) for key in names}
+    return {**shared, "one file per agent": str(has_agent_files(config))}
 
 
 def build_graph(config: Config) -> Graph:
@@ -261,18 +269,10 @@ def build_algorithm(config: Config) -> Any:
 
 def _data(config: Config, world: World) -> tuple[Any, Dataset]:
     """Shards by agent: from files of their own, or parts of a data set."""
-    if _has_agent_files(config):
+    if has_agent_files(config):
         return _agent_data(config, world)
-    dataset = _dataset(config)
+    dataset = dataset_of(config)
     return _shards(config, dataset, world.n), dataset
-
-
-def _has_agent_files(config: Config) -> bool:
-    section = config.data
-    if section.name == PER_AGENT:
-        return True
-    chosen = "name" in section.model_fields_set
-    return not chosen and section.dir is not None and bool(agent_files(section.dir))
 
 
 def _agent_data(config: Config, world: World) -> tuple[Any, Dataset]:
@@ -294,19 +294,9 @@ def _agent_data(config: Config, world: World) -> tuple[Any, Dataset]:
     also_known = [key for key in DataSection.model_fields if key != "name"]
     who = f"dataset `{PER_AGENT}`"
     arguments = (section.dir, world.agents, largest)
-    found = construct(
-        who, load_agents, section.options, *arguments, also_known=also_known
-    )
+    options = section.options | asked_of_labels(config)
+    found = construct(who, load_agents, options, *arguments, also_known=also_known)
     return found.shards, found.dataset
-
-
-def _dataset(config: Config) -> Dataset:
-    section = config.data
-    also_known = [key for key in DataSection.model_fields if key != "name"]
-    dataset = loaded(section.name, section.dir, section.options, also_known)
-    if config.model.name == "lenet" and dataset.features == 28 * 28:
-        return dataset.shaped(1, 28, 28)
-    return dataset
 
 
 def _regularizer(config: Config) -> Any:
@@ -336,10 +326,6 @@ def _with_weight(section: RegularizerSection) -> RegularizerSection:
     return RegularizerSection(**section.model_dump(), weight=DEFAULT_L1)
 
 
-def _suited(dataset: Dataset) -> str:
-    return "lenet" if tuple(dataset.inputs.shape[1:]) == (1, 28, 28) else "mlp"
-
-
 def _model(config: Config, name: str, dataset: Dataset) -> nn.Module:
     build = _named("model", MODELS, name)
     with torch.random.fork_rng(devices=[]):
@@ -349,7 +335,7 @@ def _model(config: Config, name: str, dataset: Dataset) -> nn.Module:
             build,
             config.model.options,
             dataset.features,
-            dataset.num_classes,
+            outputs_of(config, dataset),
         )
     return model.to(_device(config), DTYPES[config.run.dtype])
 

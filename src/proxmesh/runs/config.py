@@ -44,18 +44,21 @@ HOW_IT_IS_COMPUTED = (  # where and how fast: other values give the same result
     "data.dir",
     "run.checkpoint_every",
     "run.paired",
+    "run.sparse",
     "run.vectorize",
     *(f"run.{name}" for name in sorted(LOCAL)),
 )
 NOT_THE_TASK = (  # and how long, how closely and on what
     *HOW_IT_IS_COMPUTED,
     f"{MADE_IN_PYTHON}.",
+    "run.asynchronous",
     "run.automatic",
     "run.device",
     "run.epochs",
     "run.eval",
     "run.eval_every",
     "run.kkt",
+    "run.max_staleness",
     "run.monitor",
     "run.patience",
     "run.steps",
@@ -127,6 +130,7 @@ class ModelSection(Named):
     name: str | None = None
     init: Literal["same", "different"] = "same"
     precision: Literal["full", "bfloat16"] | None = None  # of minibatch gradients
+    loss: Literal["cross-entropy", "logistic", "squared", "huber"] | None = None
 
 
 class RegularizerSection(Named):
@@ -149,6 +153,7 @@ class RunSection(Settings):
     device: str = "cpu"
     vectorize: Literal["auto", "vmap", "channels", True, False] = "auto"
     paired: Literal["auto", True, False] = "auto"
+    sparse: Literal["auto", "dense", "gather", "kernel"] | None = None
     # Constants in `algorithm` that were found, not given:
     automatic: list[str] = Field(default_factory=list)
 

@@ -35,5 +35,5 @@ def _sizes(shards: Any, world: World) -> torch.Tensor:
 def look_every(config: Config, shards: Any, dataset: Dataset, world: World) -> int:
     """Look often, but not so often that looking at many images takes longest."""
     many = world.reduce(_sizes(shards, world), "sum").item() > MANY_IMAGES
-    images = many and dataset.inputs.ndim > 2
+    images = many and len(dataset.inputs.shape) > 2
     return max(1, config.run.steps // (IMAGE_EVALUATIONS if images else EVALUATIONS))

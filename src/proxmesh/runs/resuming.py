@@ -182,6 +182,7 @@ def resume(
         }
     )
     graph = Graph(manifest.agents, tuple(manifest.edges))
+    models = links_from_written(manifest.links) if links is None else links
     like = facts_of(problem)
     world = connect(
         graph,
@@ -189,7 +190,7 @@ def resume(
         dtype=like.dtype,
         device=like.device,
         timeout=settings.timeout,
-        links=links_from_written(manifest.links) if links is None else links,
+        links=() if settings.asynchronous else models,
     )
     hooks = Hooks(
         metrics=metrics or {},
@@ -198,6 +199,7 @@ def resume(
         progress=observer is None and progress,
         out=folder,
         config=_kept(manifest.config),
+        links=models if settings.asynchronous else (),
     )
     return prepared(
         problem,

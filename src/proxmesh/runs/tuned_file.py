@@ -1,6 +1,7 @@
 """params.toml: the best values of a tuning, and what made them."""
 
 import datetime
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,11 +11,47 @@ import tomli_w
 from proxmesh import __version__
 from proxmesh.errors import InputError
 from proxmesh.runs.config import task_of
+from proxmesh.runs.presets import load_parameters
 
 if TYPE_CHECKING:
     from proxmesh.runs.tune import Search
 
-__all__ = ["write_parameters"]
+__all__ = ["compare_command", "write_parameters"]
+
+FLAGS = {
+    "data.name": "--dataset",
+    "model.name": "--model",
+    "graph.name": "--graph",
+    "graph.agents": "--agents",
+    "run.batch": "--batch",
+    "data.split": "--split",
+    "model.init": "--init",
+}
+USUAL = "a9a-ring"  # the preset of the task that every default is for
+
+
+def compare_command(file: Path, task: Mapping[str, Any]) -> str:
+    """The command that compares with what was found, on the task it was found on.
+
+    Examples
+    --------
+    >>> compare_command(Path("tuning/params.toml"), {"graph.name": "star"})
+    'proxmesh compare --params tuning/params.toml --graph star'
+    """
+    usual = load_parameters(USUAL).task
+    words = ["proxmesh", "compare", "--params", str(file)]
+    for key, value in task.items():
+        if value == usual.get(key):
+            continue
+        text = value if isinstance(value, str) else _toml_value(value)
+        flag = FLAGS.get(key)
+        words += [flag, text] if flag else ["--set", f"{key}={_toml_value(value)}"]
+    return shlex.join(words)
+
+
+def _toml_value(value: Any) -> str:
+    """A value as it stands in a TOML file."""
+    return tomli_w.dumps({"value": value}).partition("=")[2].strip()
 
 
 def write_parameters(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from proxmesh.algorithms.asynchronous import asynchronous_form
 from proxmesh.errors import InputError
 from proxmesh.solver.checkpoint import Checkpoint
 from proxmesh.solver.result import Result
@@ -29,10 +30,16 @@ __all__ = [
 
 
 def restored(
-    checkpoint: Checkpoint, algorithm: Algorithm[Any], problem: Problem, world: World
+    checkpoint: Checkpoint,
+    algorithm: Algorithm[Any],
+    problem: Problem,
+    world: World,
+    settings: Settings,
 ) -> Any:
-    """Our agents' part of the state that a checkpoint holds."""
+    """Our agents' part of the state that a checkpoint holds, of the method's kind."""
     tensors = checkpoint.tensors(world.agents, world.degree.device)
+    if settings.asynchronous:
+        return checkpoint.state(asynchronous_form(algorithm).state_kind, tensors)
     kind = state_of(algorithm)
     if kind is None:  # it does not say: have it make one
         kind = type(started(algorithm, tensors["x"], problem, world))

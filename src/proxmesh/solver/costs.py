@@ -67,10 +67,23 @@ class Costs:
             self.bytes += cost.vectors * self._bytes_of(cost, k) * self.links
         self.counted = k
 
+    def count_anew(self, entry_bytes: int) -> None:
+        """Count what was counted again, with entries of so many bytes."""
+        last, self.entry_bytes, self.counted = self.counted, entry_bytes, -1
+        self.gradients = self.vectors = self.bytes = 0
+        self.catch_up(last)
+
     def catch_up(self, k: int) -> None:
         """Count every iteration up to k that is not yet."""
         for iteration in range(self.counted + 1, k + 1):
             self.add(iteration)
+
+    def bits_of(self, cost: Cost) -> float:
+        """Of one vector as the method sends it."""
+        width = 8 * self.entry_bytes
+        if cost.compressor is not None:
+            return float(cost.compressor.message_bits(self.entries, width))
+        return float(self.entries * width)
 
     def _bytes_of(self, cost: Cost, k: int) -> int:
         """Of one vector, as it is sent in iteration k."""

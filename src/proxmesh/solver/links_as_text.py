@@ -14,10 +14,12 @@ __all__ = ["links_as_written", "links_from_written"]
 MODELS = {
     kind.__name__: kind
     for kind in (
+        links.Bandwidth,
         links.Compressed,
         links.Delay,
         links.Every,
         links.GilbertElliott,
+        links.Latency,
         links.Loss,
         links.Noise,
         links.Outages,

@@ -20,6 +20,7 @@ from proxmesh.solver.folder import RunFolder
 from proxmesh.solver.history import ordered, table
 from proxmesh.solver.journal import Journal
 from proxmesh.solver.last_good import LastGood
+from proxmesh.solver.network_clock import on_the_network
 from proxmesh.solver.outcome import Outcome
 from proxmesh.solver.pulse import Pulse
 from proxmesh.solver.result import Result
@@ -67,6 +68,7 @@ class Loop:
     ends: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     clock: Stopwatch = field(default_factory=Stopwatch)
     glanced: float = 0.0  # seconds at which the observer was last told
+    beside: Callable[[Any], Mapping[str, float]] = lambda _: {}  # further columns
 
     def go(self, state: Any) -> Result:
         """Step and evaluate, and turn the end into a result.
@@ -79,7 +81,7 @@ class Loop:
         self.clock.device, self.clock.before = state.x.device, self.journal.seconds
         with self.ends, signals.noted():
             try:
-                ended = self._begun(state)
+                ended = self.begun(state)
                 if ended is not None:
                     return ended
                 self.clock.start()
@@ -87,25 +89,27 @@ class Loop:
                     state = self.step(state)
                     self.costs.add(k)
                     self.threads.look(k)
-                    if self._is_to_look_at(k):
-                        ended = self._looked(state, k)
+                    if self.is_to_look_at(k):
+                        ended = self.look_at(state, k)
                         if ended is not None:
                             return ended
                     else:
-                        self._glance(k)
+                        self.glance(k)
                     if k < end and self._is_told_to_stop(signals, pulse, state, k):
-                        return self._interrupted(state, end)
+                        return self.interrupted(state, end)
             except KeyboardInterrupt:
                 if self.world.distributed:
                     raise  # not agreed on: the others are elsewhere
-                return self._interrupted(state, end)
+                return self.interrupted(state, end)
             except LostRankError as error:
                 error.iteration = int(state.k)
                 raise
-            self._save_last(state)
-            return self._result(Outcome.FINISHED, f"{end} iterations.", state)
+            self.save_last(state)
+            return self.result(Outcome.FINISHED, f"{end} iterations.", state)
 
-    def _begun(self, state: Any) -> Result | None:
+    # `solver.asynchronous` calls those without an underscore in an order of its own.
+
+    def begun(self, state: Any) -> Result | None:
         """Look where the run begins, or open its folder where it goes on."""
         k, journal = int(state.k), self.journal
         kept = self.hooks.out is not None and self.settings.evaluation == "mean"
@@ -120,16 +124,17 @@ class Loop:
         self._open_folder(resumed_at=k)
         self._append([])
         self._begin_to_log()
-        if journal.rows[-1]["iteration"] < k and self._is_to_look_at(k):
-            return self._looked(state, k)  # it was cut off before it had
+        if journal.rows[-1]["iteration"] < k and self.is_to_look_at(k):
+            return self.look_at(state, k)  # it was cut off before it had
         self.looked = k
         return None
 
-    def _is_to_look_at(self, k: int) -> bool:
+    def is_to_look_at(self, k: int) -> bool:
+        """Whether iteration k is evaluated."""
         done = k - self.journal.begin
         return done % self.settings.every == 0 or done == self.settings.steps
 
-    def _looked(self, state: Any, k: int) -> Result | None:
+    def look_at(self, state: Any, k: int) -> Result | None:
         """Evaluate with the clock stopped; a result if the run ends here."""
         self.clock.stop()
         self._require_counted(state, k)
@@ -140,7 +145,7 @@ class Loop:
             self.monitor.look(state)
         ended = self._reason_to_stop(state)
         if ended is not None:
-            return self._result(*ended, state)
+            return self.result(*ended, state)
         self.looked = k
         self.clock.start()
         return None
@@ -161,7 +166,7 @@ class Loop:
             saver.act(state, self.journal, *found)
         return stop
 
-    def _interrupted(self, state: Any, end: int) -> Result:
+    def interrupted(self, state: Any, end: int) -> Result:
         """Stop here: a checkpoint first, then one more look."""
         self.clock.stop()
         k = int(state.k)
@@ -169,12 +174,12 @@ class Loop:
         if self.looked < k:  # what a look has left behind that was cut off
             self.journal.forget(k)
         with contextlib.suppress(KeyboardInterrupt):  # asked twice: without it
-            self._save_last(state, always=True)
+            self.save_last(state, always=True)
         self._look_once_more(state)
         message = f"after iteration {k} of {end}."
-        return self._result(Outcome.INTERRUPTED, message, state)
+        return self.result(Outcome.INTERRUPTED, message, state)
 
-    def _save_last(self, state: Any, always: bool = False) -> None:
+    def save_last(self, state: Any, always: bool = False) -> None:
         """Leave a checkpoint of the last state, if the run has made any or `always`."""
         if self.saver is None:
             return
@@ -184,7 +189,7 @@ class Loop:
         else:
             self.saver.close(state, self.journal)
 
-    def _glance(self, k: int) -> None:
+    def glance(self, k: int) -> None:
         """Let the observer look, a few times a second: a look costs a small step."""
         if self.hooks.observer is None:
             return
@@ -271,6 +276,10 @@ class Loop:
         """
         counts = {"iteration": int(state.k), **self.costs.row()}
         counts["seconds"] = self.clock.seconds
+        counts.update(self.beside(state))
+        counts |= on_the_network(
+            self.world, self.costs, self.journal.rows, int(state.k), self.clock.seconds
+        )
         if self.settings.evaluation == "local":
             found = measure_alone(state, self.problem, self.world.agents)
             return [{**counts, **row} for row in found], {}
@@ -345,9 +354,10 @@ class Loop:
         if self.hooks.observer is None or self.hooks.progress:
             # A returned result is easily left unread.
             warnings.warn(f"the run diverged {message}", Notice, stacklevel=5)
-        return self._result(Outcome.DIVERGED, message, good)
+        return self.result(Outcome.DIVERGED, message, good)
 
-    def _result(self, outcome: Outcome, message: str, state: Any) -> Result:
+    def result(self, outcome: Outcome, message: str, state: Any) -> Result:
+        """The end of the run, written to its folder."""
         columns = self.journal.columns or ["iteration"]
         result = Result(
             history=table(self.journal.rows, columns),

@@ -8,6 +8,7 @@ import networkx as nx
 import torch
 from torch import Tensor
 
+from proxmesh.algorithms.asynchronous import asynchronous_form, made_asynchronous
 from proxmesh.display.progress import watching
 from proxmesh.display.stages import Watcher
 from proxmesh.errors import InputError
@@ -19,6 +20,10 @@ from proxmesh.solver.arguments import (
     require_start,
     require_width,
     require_wishes,
+)
+from proxmesh.solver.asynchronous_wishes import (
+    require_asynchronous,
+    require_asynchronous_world,
 )
 from proxmesh.solver.checkpoint import Checkpoint
 from proxmesh.solver.compile_step import pays_off
@@ -88,23 +93,17 @@ def _prepared(  # noqa: PLR0917 - it is `prepared`
     world: World | None,
     checkpoint: Checkpoint | None,
 ) -> Run:
-    state = hooks.state
-    if isinstance(state, Result):
-        settings = as_before(settings, state)
-        algorithm = with_constants_of(state.algorithm, algorithm)
-        state = state_in(state)
-    if checkpoint is not None:
-        saved = checkpoint.manifest
-        settings = as_saved(settings, saved.settings)
-        algorithm = with_constants_of(from_written(saved.algorithm), algorithm)
+    settings, algorithm, state = _gone_on(settings, algorithm, hooks, checkpoint)
     require_start(state, hooks.x0, algorithm)
     require_parts(problem, algorithm)
     require_wishes(settings, hooks)
+    require_asynchronous(settings, hooks, state)
     given = hooks.x0 if state is None else state.x
     world = world or _joined(problem, graph, given, settings, hooks)
     threads = ThreadWatch.over(settings.threads)
     graph = as_graph(graph)
     with announcing_failure(world):
+        require_asynchronous_world(settings, hooks, world)
         if hooks.out is not None and world.is_root:
             RunFolder(hooks.out).require_unlocked()
             RunFolder(hooks.out).require_free(hooks.force or checkpoint is not None)
@@ -115,7 +114,7 @@ def _prepared(  # noqa: PLR0917 - it is `prepared`
         require_room(algorithm, problem, world)
         algorithm, fitted = suited(algorithm, problem, world, given)
         if checkpoint is not None:
-            state = restored(checkpoint, algorithm, problem, world)
+            state = restored(checkpoint, algorithm, problem, world, settings)
             given = state.x
         rows = _first_rows(problem, world, given, hooks)
         require_width(rows, problem, world, "x0" if state is None else "state.x")
@@ -130,11 +129,13 @@ def _prepared(  # noqa: PLR0917 - it is `prepared`
             found = _settled(
                 algorithm, problem, world, graph, rows, hooks=hooks, fitted=fitted
             )
-            state = started(found.algorithm, rows, problem, world)
+            state = _started(found.algorithm, rows, problem, world, settings)
         del rows, given  # the state must be the only one to hold them: they are large
         reuse_large_blocks(state.x)  # also where a run goes on
         if settings.compile == "auto":
-            wanted = pays_off(found.algorithm, problem, settings.steps)
+            wanted = not settings.asynchronous and pays_off(
+                found.algorithm, problem, settings.steps
+            )
             settings = settings.changed(compile="on" if wanted else "off")
         run = Run(
             problem,
@@ -151,6 +152,40 @@ def _prepared(  # noqa: PLR0917 - it is `prepared`
             checkpoint.require_same(run.facts)
             run.journal = checkpoint.journal(world.agents)
         return run
+
+
+def _gone_on(
+    settings: Settings,
+    algorithm: Algorithm[Any],
+    hooks: Hooks,
+    checkpoint: Checkpoint | None,
+) -> tuple[Settings, Algorithm[Any], Any]:
+    """What an earlier run hands on: how it was computed, its constants, its state."""
+    state = hooks.state
+    if settings.asynchronous:
+        algorithm = made_asynchronous(algorithm)
+    if isinstance(state, Result):
+        settings = as_before(settings, state)
+        algorithm = with_constants_of(state.algorithm, algorithm)
+        state = state_in(state)
+    if checkpoint is not None:
+        saved = checkpoint.manifest
+        settings = as_saved(settings, saved.settings)
+        algorithm = with_constants_of(from_written(saved.algorithm), algorithm)
+    return settings, algorithm, state
+
+
+def _started(
+    algorithm: Algorithm[Any],
+    rows: Tensor,
+    problem: Problem,
+    world: World,
+    settings: Settings,
+) -> Any:
+    """The first state, of the method or of its asynchronous form."""
+    if settings.asynchronous:
+        return asynchronous_form(algorithm).start(rows, problem)
+    return started(algorithm, rows, problem, world)
 
 
 def _settled(
@@ -203,7 +238,7 @@ def _joined(
         dtype=like.dtype,
         device=like.device,
         timeout=settings.timeout,
-        links=hooks.links,
+        links=() if settings.asynchronous else hooks.links,
     )
 
 

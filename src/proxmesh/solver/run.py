@@ -14,6 +14,7 @@ from proxmesh.algorithms import HSMADMM
 from proxmesh.display.stages import Watcher
 from proxmesh.errors import InputError, Notice
 from proxmesh.graphs import Graph
+from proxmesh.solver.asynchronous import go_asynchronously
 from proxmesh.solver.checkpoint import Manifest, described_by, fingerprint
 from proxmesh.solver.compile_gradients import CompiledGradients
 from proxmesh.solver.compile_step import Advance, CompiledStep, NotCompiledError
@@ -196,8 +197,8 @@ class Run(Generic[S]):
             hooks=self.hooks,
             settled=self.settled,
         )
-        if has_links(self.world):
-            told["links"] = {"models": [repr(model) for model in self.world.links]}
+        if self.links:
+            told["links"] = {"models": [repr(model) for model in self.links]}
         return told
 
     @property
@@ -208,9 +209,16 @@ class Run(Generic[S]):
         shared = {name: told[name] for name in told if name not in MAY_CHANGE}
         edges = fingerprint(self.graph.edges)
         shared["graph"] = f"{self.graph.n} agents, edges {edges[:16]}"
-        if has_links(self.world):
-            shared["links"] = repr(self.world.links)
+        if self.links:
+            shared["links"] = repr(self.links)
         return shared
+
+    @property
+    def links(self) -> tuple[Any, ...]:
+        """The models of its links: of the network, or of simulated time."""
+        if has_links(self.world):
+            return self.world.links
+        return tuple(self.hooks.links) if self.settings.asynchronous else ()
 
     def go(self, observer: Observer | None = None) -> Result[S]:
         """Carry it out, once.
@@ -244,7 +252,11 @@ class Run(Generic[S]):
             if observer is not None and not self.journal.rows:
                 observer.on_prepare("evaluating the start")
             try:
-                result = loop.go(self._states.pop())
+                if self.settings.asynchronous:
+                    state = self._states.pop()
+                    result = go_asynchronously(loop, self.graph, state)
+                else:
+                    result = loop.go(self._states.pop())
             finally:
                 if reads_lazily(self.problem):
                     self.problem.stop_reading()
@@ -273,9 +285,7 @@ class Run(Generic[S]):
                 **as_written(self.algorithm),
                 "automatic": list(self.settled.automatic),
             },
-            "links": links_as_written(self.world.links)
-            if has_links(self.world)
-            else [],
+            "links": links_as_written(self.links),
             "problem": self.problem.taken if chooses_a_way(self.problem) else {},
             "config": without_empty(self.config),
         }

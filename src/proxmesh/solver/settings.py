@@ -55,6 +55,7 @@ __all__ = [
 Count = Annotated[int, Field(ge=1, strict=True)]
 SWITCH: Mapping[Any, str] = {True: "on", False: "off", "auto": "auto"}
 EVALUATIONS = 40
+MAX_STALENESS = 20  # ticks that a message may be behind in an asynchronous run
 WAYS = ("mean", "local")  # to evaluate
 MONITORS = ("theory",)
 
@@ -126,7 +127,7 @@ class Settings(BaseModel):
     Parameters
     ----------
     steps, epochs, eval_every, evaluation, target, patience, kkt, monitor, engine, \
-timeout, compile, checkpoint_every, threads
+timeout, compile, checkpoint_every, threads, asynchronous, max_staleness
         As in `proxmesh.solve`. A config file says ``eval`` for `evaluation`, and
         ``on`` or ``off`` for a `compile` that is True or False.
 
@@ -151,6 +152,8 @@ timeout, compile, checkpoint_every, threads
     compile: Literal["auto", "on", "off"] = "auto"
     checkpoint_every: Annotated[int | str | None, BeforeValidator(_interval)] = None
     threads: Annotated[int, Field(ge=1, le=1024, strict=True)] | None = None
+    asynchronous: bool = False
+    max_staleness: Count = MAX_STALENESS
 
     @property
     def every(self) -> int:
@@ -172,6 +175,8 @@ timeout, compile, checkpoint_every, threads
         not_shared = {*LOCAL, "epochs"}  # which have become steps
         if not self.patience:  # as in checkpoints that were made before there was any
             not_shared.add("patience")
+        if not self.asynchronous:
+            not_shared |= {"asynchronous", "max_staleness"}
         told = self.model_dump(exclude=not_shared)
         shared = {name: str(value) for name, value in told.items()}
         return {**shared, "eval_every": str(self.every)}
@@ -188,6 +193,7 @@ timeout, compile, checkpoint_every, threads
         values = {name: given[name] for name in cls.model_fields if name in given}
         values["steps"] = _steps(given["steps"], given.get("epochs"))
         require_whole("", 1, steps=values["steps"], eval_every=given["eval_every"])
+        require_whole("", 1, max_staleness=given.get("max_staleness"))
         if given["compile"] not in SWITCH:
             known = ["True", "False", "auto"]
             raise unknown("value", given["compile"], known, "`compile`")

@@ -16,7 +16,14 @@ from proxmesh.network.links import Link
 from proxmesh.solver.preparation import prepared
 from proxmesh.solver.result import Result
 from proxmesh.solver.run import Run
-from proxmesh.solver.settings import Callback, Hooks, Observer, Settings, joined_before
+from proxmesh.solver.settings import (
+    MAX_STALENESS,
+    Callback,
+    Hooks,
+    Observer,
+    Settings,
+    joined_before,
+)
 from proxmesh.types import Algorithm, Problem, World
 
 __all__ = ["prepare", "solve"]
@@ -54,6 +61,8 @@ def prepare(
     config: Mapping[str, Any] | Callable[[Run], Mapping[str, Any]] | None = None,
     force: bool = False,
     links: Sequence[Link] = (),
+    asynchronous: bool = False,
+    max_staleness: int = MAX_STALENESS,
 ) -> Run[S]:
     """Make a run ready, to look at it before it goes.
 
@@ -67,7 +76,7 @@ def prepare(
         What to minimize, how, who talks to whom, and how many iterations.
     epochs, state, x0, init, engine, timeout, eval_every, evaluation, target, \
 patience, metrics, kkt, monitor, callbacks, observer, progress, compile, \
-checkpoint_every, threads, out, config, force, links
+checkpoint_every, threads, out, config, force, links, asynchronous, max_staleness
         See `proxmesh.solve`, which is ``prepare(...).go()``.
 
     Returns
@@ -190,6 +199,12 @@ def solve(*args: Any, **kwargs: Any) -> Result:
     links
         What is wrong with the links, as models of `proxmesh.links`; none: they are
         perfect. HSM-ADMM sets its `dual_gain` and `fresh` from them.
+    asynchronous
+        Every rank steps with the newest message that it has of each neighbor and waits
+        for nobody; iterations are ticks of a clock. HSM-ADMM and D-PSGD, on ranks or,
+        with ``links=[pm.links.Speeds([1, 4])]``, in simulated time. Experimental.
+    max_staleness
+        Ticks by which a neighbor's newest message may be behind; then a rank waits.
 
     Returns
     -------

@@ -1,6 +1,13 @@
 """The protocols that hold the layers together: what is required, and abilities."""
 
-from proxmesh.types.compression import Compressor
+from proxmesh.types.asynchronous import (
+    AsynchronousForm,
+    CountsSteps,
+    Heard,
+    Neighborhood,
+    counts_steps,
+)
+from proxmesh.types.compression import Compressor, Packing, packs
 from proxmesh.types.facts import Facts, facts_of
 from proxmesh.types.lazy_reading import ReadsLazily, reads_lazily
 from proxmesh.types.link_abilities import (
@@ -85,23 +92,28 @@ __all__ = [
     "BY_EDGE",
     "Algorithm",
     "Analyzable",
+    "AsynchronousForm",
     "Batch",
     "Branching",
     "Compressor",
     "Cost",
+    "CountsSteps",
     "Divisible",
     "Evaluated",
     "Evaluation",
     "Exchange",
     "Facts",
     "FindsConstants",
+    "Heard",
     "Held",
     "HoldsSums",
     "Integrating",
     "Linked",
     "Look",
     "NeedsReliable",
+    "Neighborhood",
     "Network",
+    "Packing",
     "Problem",
     "ReadsLazily",
     "Reduction",
@@ -133,6 +145,7 @@ __all__ = [
     "can_be_reseeded",
     "can_be_tested",
     "chooses_a_way",
+    "counts_steps",
     "evaluates_itself",
     "facts_of",
     "finds_constants",
@@ -151,6 +164,7 @@ __all__ = [
     "holds_sums",
     "is_integrated",
     "knows_a_remedy",
+    "packs",
     "reads_lazily",
     "reliable_iterations",
     "reports_kkt",

@@ -1,10 +1,10 @@
 """What a compressor of messages can do; a method or a link takes one as a field."""
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from torch import Tensor
 
-__all__ = ["Compressor"]
+__all__ = ["Compressor", "Packing", "packs"]
 
 
 @runtime_checkable
@@ -51,3 +51,39 @@ class Compressor(Protocol):
             Bits of an entry as it is: 32 or 64.
         """
         ...
+
+
+@runtime_checkable
+class Packing(Compressor, Protocol):
+    """A compressor whose messages travel as short as it says, between processes too."""
+
+    def pack(self, rows: Tensor, key: Any) -> Tensor:
+        """Row i: the message for row i, as bytes.
+
+        Parameters
+        ----------
+        rows, key
+            As of `compress`.
+        """
+        ...
+
+    def unpack(self, payload: Tensor, key: Any, p: int, dtype: Any) -> Tensor:
+        """What `compress` made of the rows, to the last bit.
+
+        Parameters
+        ----------
+        payload
+            What `pack` made, ``[rows, bytes]``.
+        key
+            The same as there.
+        p
+            Entries of a vector.
+        dtype
+            Of the rows.
+        """
+        ...
+
+
+def packs(compressor: Compressor) -> TypeGuard[Packing]:
+    """Whether its messages can be packed: `Packing`."""
+    return isinstance(compressor, Packing)

@@ -5,7 +5,7 @@ from typing import Any, Protocol, TypeGuard, TypeVar
 from torch import Tensor
 
 from proxmesh.types.problem_abilities import offers
-from proxmesh.types.protocols import Algorithm, Exchange, Network, Problem, World
+from proxmesh.types.protocols import Algorithm, Cost, Exchange, Network, Problem, World
 
 __all__ = [
     "Held",
@@ -55,6 +55,27 @@ class Linked(World, Protocol):
             Entries of a vector.
         width
             Bits of an entry as it is: 32 or 64.
+        """
+        ...
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether messages take time, which `seconds_of` tells."""
+        ...
+
+    def seconds_of(self, compute: float, cost: Cost, k: int, bits: float) -> float:
+        """How long iteration k would take on these links.
+
+        Parameters
+        ----------
+        compute
+            Seconds of computing of one agent.
+        cost
+            What the method declares for it.
+        k
+            Iteration.
+        bits
+            Of one vector as it is.
         """
         ...
 

@@ -287,6 +287,8 @@ class Cost:
         Of the vectors, where they are not sent as they are: it knows their size.
     look
         At the losses, after this iteration, whose products cost gradients as well.
+    overlaps
+        Whether the vectors travel while the gradients are computed.
 
     Examples
     --------
@@ -301,6 +303,7 @@ class Cost:
     batch: int | Literal["shard"] | None = None
     compressor: Compressor | None = field(default=None, repr=False)
     look: Look | None = field(default=None, repr=False)
+    overlaps: bool = field(default=False, repr=False)
 
 
 S = TypeVar("S")

@@ -29,16 +29,19 @@ from proxmesh.network.links.failing import (
 from proxmesh.network.links.messages import Compressed, Delay, Every, Noise
 from proxmesh.network.links.names import LINKS, named
 from proxmesh.network.links.plan import Link, Plan
+from proxmesh.network.links.timing import Bandwidth, Latency
 from proxmesh.network.links.world import LinkedWorld as LinkedWorld
 
 __all__ = [
     "LINKS",
+    "Bandwidth",
     "Bits",
     "Compressed",
     "Delay",
     "Every",
     "GilbertElliott",
     "Identity",
+    "Latency",
     "Link",
     "Loss",
     "Noise",

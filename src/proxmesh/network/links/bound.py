@@ -140,6 +140,10 @@ class BoundNetwork:
         first = self.is_first(slot)
         return found if found is None or first is None else found | first
 
+    def open(self) -> Tensor | None:
+        """The edges over which something is sent, lost or not; None: all."""
+        return self.world.failures.open(self.k)
+
     def heard(self, slot: int) -> Any:
         """The edges over which something arrives; None: all."""
         found = self.world.failures.heard(self.k, slot, self._bursts)

@@ -99,6 +99,15 @@ class LocalEdges:
         return sums.view(self.n_local, *values.shape[1:])
 
     @cached_property
+    def turned(self) -> Tensor | None:
+        """Each edge's other direction, where all agents live here; else None."""
+        if self.n_seen > self.n_local:
+            return None
+        ends = list(zip(self.agent.tolist(), self.neighbor.tolist(), strict=True))
+        place = {end: e for e, end in enumerate(ends)}
+        return torch.tensor([place[j, i] for i, j in ends], device=self.device)
+
+    @cached_property
     def _incidence(self) -> Tensor:
         agents = torch.arange(self.n_local, device=self.device)[:, None]
         return (self.own[None] == agents).to(self.dtype)

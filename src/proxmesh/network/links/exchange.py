@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from proxmesh.hashing import uniform
+from proxmesh.network.links.packed import Copies, DifferenceWire, shifted
 
 if TYPE_CHECKING:
     from proxmesh.network.links.bound import BoundNetwork
@@ -39,12 +40,15 @@ class LinkedExchange:
         self._world = network.world
         self._plan = network.world.plan
         self._first = network.is_first(slot)
+        self._packed = self._world.packs and not self._is_whole()
+        self._payload: Tensor | None = None
         self._sent = self._total_of(aged(network, slot, self._held(x)))
         self._noisy = self._sent
         if self._plan.noise is not None and not network.starting:
             self._noisy = self._sent + self._noise(self._sent)
-        self._wire: Any = self._world.wire(self._noisy)
         self._delta: Tensor | None = None
+        self._messages: Any = None
+        self._wire: Any = self._started()
         network.follow(self.finish)
 
     def laplacian(self) -> Tensor:
@@ -83,8 +87,87 @@ class LinkedExchange:
             return mixed if self._sent is self._x else self._x - self._sent + mixed
         return self._x - self._weighted(edges.mixing)
 
+    def _is_whole(self) -> bool:
+        """Whether this exchange is the first of its kind, which is not compressed."""
+        first = self._first
+        return self._network.starting or (first is not None and bool(first))
+
+    def _started(self) -> Any:
+        """Send; between processes differences are packed."""
+        plan, network, world = self._plan, self._network, self._world
+        if not world.packs:
+            return world.wire(self._noisy)
+        if plan.has_edge_references:
+            if not self._packed:
+                return world.wire(self._noisy)
+            if int(network.k) % plan.every == 0:
+                self._messages = self._sent_by_edge()
+            return None
+        if not self._packed:
+            return _Remembering(world.wire(self._noisy), self)
+        copies = self._copies()
+        if int(network.k) % plan.every:
+            self._payload = None
+
+        def add(payload: Tensor | None) -> Tensor:
+            known = copies.known
+            if payload is not None and plan.compressed is None:
+                known = payload
+            elif payload is not None:
+                everyone = network.keys(self._slot, everyone=True)
+                keys = everyone[len(self._x) :]
+                known = known + world.packer.unpacked(payload, keys, self._x)
+            return self._kept(known, copies.queue)
+
+        return DifferenceWire(world.joined, self._sent, self._payload, add)
+
+    def _copies(self) -> Copies:
+        """What is known of other processes' agents; if it does not fit, it is sent."""
+        world, slot = self._world, self._slot
+        copies, (known, before) = world.copies.get(slot), self._before
+        if copies is not None and copies.of is known:
+            return copies
+        ours = len(known)
+        queue = None if before is None else world.wire(before).seen()[ours:]
+        return Copies(known, world.wire(known).seen()[ours:].clone(), queue)
+
+    def keep(self, seen: Tensor) -> None:
+        """Remember the rows of a whole exchange, to which differences will be sent."""
+        others = seen[len(self._x) :]
+        delay = self._plan.delay
+        if delay is not None and delay.random and not self._network.starting:
+            others = others[:, -1]
+        self._kept(others, None)
+
+    def _queue(self) -> Tensor | None:
+        """What was sent before, where messages are late."""
+        if self._plan.delay is None:
+            return None
+        return self._network.recall(self._slot, "queue")
+
+    def _kept(self, known: Tensor, queue: Tensor | None) -> Tensor:
+        """Keep what is known of others now; what neighbors of theirs go by."""
+        delay, sent = self._plan.delay, known
+        if delay is not None:
+            if queue is None:
+                queue = known[:, None].expand(-1, delay.tau, *known.shape[1:])
+            sent, queue = shifted(queue, known, delay.random)
+        ours = self._network.recall(self._slot, "known")
+        self._world.copies[self._slot] = Copies(ours, known, queue)
+        return known if self._network.starting else sent
+
+    def _sent_by_edge(self) -> Any:
+        """Send every edge's packed difference to its reference at the other end."""
+        network, edges, slot = self._network, self._world.edges, self._slot
+        known = network.recall(slot, "near_by_edge")
+        keys = edges.near(network.keys(slot))
+        payload = self._world.packer.packed(self._near() - known, keys)
+        return self._world.along.start(payload, network.open())
+
     def finish(self) -> None:
         """Have the links remember what this exchange leaves, read or not."""
+        if isinstance(self._wire, DifferenceWire | _Remembering):
+            self._wire.finish()
         if self._plan.is_by_edge:
             if self._network.starting:
                 self._of_start(lambda: None)
@@ -99,8 +182,13 @@ class LinkedExchange:
         found = x
         if not network.starting:
             known = network.recall(self._slot, "known")
+            self._before = known, self._queue()
+            self._payload = x
             if plan.compressed is not None:
-                found = known + self._compressed(x - known, network.keys(self._slot))
+                keys, packer = network.keys(self._slot), self._world.packer
+                found = known + packer.compressed(x - known, keys)
+                if self._packed:
+                    self._payload = packer.packed(x - known, keys)
             if plan.every > 1:
                 found = torch.where(network.k % plan.every == 0, found, known)
             if self._first is not None:
@@ -154,6 +242,8 @@ class LinkedExchange:
 
     def _differences(self) -> tuple[Tensor, Tensor, Tensor | None]:
         network, edges, slot = self._network, self._world.edges, self._slot
+        if self._plan.has_edge_references and self._packed:
+            return self._from_messages()
         own, other = self._ends(self._wire.seen())
         if self._plan.silent is not None:
             heard = network.heard(slot)
@@ -165,41 +255,61 @@ class LinkedExchange:
         if self._plan.has_edge_references:
             keys = network.keys(slot, everyone=True)
             mine = self._moved("near_by_edge", own, edges.near(keys), up)
-            theirs = self._moved("far_by_edge", other, edges.far(keys), up)
+            if edges.turned is None:
+                theirs = self._moved("far_by_edge", other, edges.far(keys), up)
+            else:  # the same numbers, computed once
+                theirs = mine.index_select(0, edges.turned)
+                network.remember(slot, "far_by_edge", theirs)
             return _times(up, mine - theirs), mine, up
         return _times(up, own - other), own, up
+
+    def _from_messages(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """The same between processes: the other end's reference by what it has sent."""
+        network, edges, slot = self._network, self._world.edges, self._slot
+        up, packer = network.up(slot), self._world.packer
+        near = edges.near(network.keys(slot))
+        mine = self._moved("near_by_edge", self._near(), near, up)
+        theirs = network.recall(slot, "far_by_edge")
+        if self._messages is not None:
+            keys = edges.far(network.keys(slot, everyone=True))
+            step = packer.unpacked(self._messages(), keys, self._x)
+            theirs = self._where_up("far_by_edge", theirs + step, up)
+        return _times(up, mine - theirs), mine, up
+
+    def _near(self) -> Tensor:
+        """Rows of each edge's own agent, of the iteration that the edge is at."""
+        edges, ages = self._world.edges, self._world.ages
+        own = self._sent  # without the noise that the neighbors get
+        if ages is None:
+            return edges.near(own)
+        return own.flatten(0, 1).index_select(0, edges.own * own.shape[1] + ages)
 
     def _ends(self, seen: Tensor) -> tuple[Tensor, Tensor]:
         """Rows of both ends of each edge, of the iteration that the edge is at."""
         edges, ages = self._world.edges, self._world.ages
-        own = self._sent  # without the noise that the neighbors get
         if ages is None:
-            return edges.near(own), edges.far(seen)
-        count = own.shape[1]
-        near = own.flatten(0, 1).index_select(0, edges.own * count + ages)
-        return near, seen.flatten(0, 1).index_select(0, edges.other * count + ages)
+            return self._near(), edges.far(seen)
+        places = edges.other * seen.shape[1] + ages
+        return self._near(), seen.flatten(0, 1).index_select(0, places)
 
     def _moved(self, name: str, rows: Tensor, keys: Tensor, up: Any) -> Tensor:
         """References of the edges, moved toward these rows where they are up."""
         known = self._network.recall(self._slot, name)
-        moved = known + self._compressed(rows - known, keys)
+        moved = known + self._world.packer.compressed(rows - known, keys)
+        if self._first is not None:
+            moved = torch.where(self._first, rows, moved)
+        return self._where_up(name, moved, up)
+
+    def _where_up(self, name: str, moved: Tensor, up: Any) -> Tensor:
+        """New references of the edges that are up; the others keep theirs."""
+        known = self._network.recall(self._slot, name)
         if self._plan.every > 1:
             up = up & (self._network.k % self._plan.every == 0)
         if self._first is not None:
-            moved, up = torch.where(self._first, rows, moved), up | self._first
+            up = up | self._first
         found = torch.where(column(up, moved), moved, known)
         self._network.remember(self._slot, name, found)
         return found
-
-    def _compressed(self, rows: Tensor, keys: Tensor) -> Tensor:
-        """What gets through of these rows, which may hold several vectors each."""
-        assert self._plan.compressed is not None
-        model, vectors = self._plan.compressed, rows[0].numel() // rows.shape[-1]
-        places = torch.arange(vectors, device=keys.device)
-        each = (keys[:, None] + places).view(-1, 1)
-        compress = model.compressor.compress
-        sent: Tensor = compress(rows.reshape(-1, rows.shape[-1]), each).view_as(rows)
-        return sent if model.damping == 1 else model.damping * sent
 
     def _noise(self, rows: Tensor) -> Tensor:
         """Normal numbers, from two uniform ones each."""
@@ -227,6 +337,39 @@ class LinkedExchange:
         return read()
 
 
+@final
+class _Remembering:
+    """A whole exchange after which differences to it will travel."""
+
+    def __init__(self, wire: Any, exchange: LinkedExchange) -> None:
+        self._wire = wire
+        self._exchange = exchange
+        self._seen: Tensor | None = None
+
+    def seen(self) -> Tensor:
+        """All rows that arrive here."""
+        if self._seen is None:
+            self._seen = self._wire.seen()
+            self._exchange.keep(self._seen)
+        return self._seen
+
+    def laplacian(self) -> Tensor:
+        """Of the engine."""
+        self.seen()
+        found: Tensor = self._wire.laplacian()
+        return found
+
+    def mix(self) -> Tensor:
+        """Of the engine."""
+        self.seen()
+        found: Tensor = self._wire.mix()
+        return found
+
+    def finish(self) -> None:
+        """Take in what has arrived, read or not."""
+        self.seen()
+
+
 def aged(network: "BoundNetwork", slot: int, rows: Tensor) -> Tensor:
     """The rows of some iterations ago; with random delays, of all up to now."""
     delay = network.world.plan.delay
@@ -237,11 +380,9 @@ def aged(network: "BoundNetwork", slot: int, rows: Tensor) -> Tensor:
         start, past = past, network.recall(slot, "queue")
         first = network.is_first(slot)
         past = past if first is None else torch.where(first, start, past)
-    both = torch.cat([past, rows[:, None]], 1)
-    network.remember(slot, "queue", both[:, 1:])
-    if network.starting:
-        return rows
-    return both if delay.random else both[:, 0]
+    found, queue = shifted(past, rows, delay.random)
+    network.remember(slot, "queue", queue)
+    return rows if network.starting else found
 
 
 def column(values: Tensor, like: Tensor) -> Tensor:

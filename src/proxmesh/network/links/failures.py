@@ -73,12 +73,24 @@ class Failures:
             columns.append(torch.where(bad, draw < stay, draw < turn))
         return torch.stack(columns, 1).to(bursts.dtype)
 
-    def up(self, k: Tensor, slot: int, bursts: Tensor | None) -> Tensor | None:
-        """The edges that both ends use; None: all of them."""
+    def open(self, k: Tensor) -> Tensor | None:
+        """The edges over which something is sent, whether it is lost then or not."""
+        return self.up(k, 0, None, but=(Loss, GilbertElliott))
+
+    def up(
+        self,
+        k: Tensor,
+        slot: int,
+        bursts: Tensor | None,
+        but: tuple[type[Any], ...] = (),
+    ) -> Tensor | None:
+        """The edges that both ends use, but for some kinds of models; None: all."""
         talk = k - k % self._plan.every  # an edge that was lost then is left out since
         found: Tensor | None = None
         for i, model in enumerate(self._plan.models):
             one: Any = None
+            if isinstance(model, but):
+                continue
             if isinstance(model, Outages):
                 one = self._draws[i][0].below(talk, 0, model.up)
             elif isinstance(model, Loss) and model.known:

@@ -91,7 +91,7 @@ class Compressed:
     Parameters
     ----------
     compressor
-        One of `proxmesh.compressors`, or an own `Compressor`.
+        One of `proxmesh.compressors`, or your own `Compressor`.
     damping
         Share of what was sent by which references move; a compressor that overshoots
         needs less than 1.

@@ -1,12 +1,12 @@
 """Models by the names that the command line and config files use."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
 from proxmesh.compressors import Bits, RandomK, Sign, TopK
 from proxmesh.construct import construct
-from proxmesh.errors import InputError, unknown
+from proxmesh.errors import InputError, shortened, unknown
 from proxmesh.network.links.failing import (
     GilbertElliott,
     Loss,
@@ -17,6 +17,7 @@ from proxmesh.network.links.failing import (
 )
 from proxmesh.network.links.messages import Compressed, Delay, Every, Noise
 from proxmesh.network.links.plan import Link
+from proxmesh.network.links.timing import Bandwidth, Latency
 
 __all__ = ["LINKS", "named"]
 
@@ -51,6 +52,19 @@ def _sign(damping: float = 1.0) -> Compressed:
     return Compressed(Sign(), damping)
 
 
+def _speeds(periods: Sequence[int] | str) -> Speeds:
+    """Agents differ in speed: 1:4 works in every iteration, or in every fourth."""
+    if not isinstance(periods, str):
+        return Speeds(periods)
+    parts = periods.split(":")
+    if not all(part.strip().isdecimal() for part in parts):
+        raise InputError(
+            f"Speeds: `{shortened(periods)}` is not a list of whole numbers, such as "
+            "`1:4`."
+        )
+    return Speeds([int(part) for part in parts])
+
+
 LINKS: dict[str, Callable[..., Link]] = {
     "loss": Loss,
     "silent-loss": _silent,
@@ -64,9 +78,11 @@ LINKS: dict[str, Callable[..., Link]] = {
     "sign": _sign,
     "every": Every,
     "participation": Participation,
-    "speeds": Speeds,
+    "speeds": _speeds,
     "noise": Noise,
     "schedule": Schedule,
+    "bandwidth": Bandwidth,
+    "latency": Latency,
 }
 """What makes a model, by name; its first parameter is the main number."""
 

@@ -16,6 +16,7 @@ from proxmesh.network.links.failing import (
     Speeds,
 )
 from proxmesh.network.links.messages import Compressed, Delay, Every, Noise
+from proxmesh.network.links.timing import Bandwidth, Latency, iteration_seconds
 
 __all__ = ["FAILING", "Link", "Plan", "rounds_of"]
 
@@ -31,6 +32,8 @@ Link: TypeAlias = (
     | Speeds
     | Noise
     | Schedule
+    | Bandwidth
+    | Latency
 )
 """Any of the models."""
 
@@ -68,7 +71,7 @@ class Plan:
                     f"`links` must be models of `proxmesh.links`, got "
                     f"{shortened(model, write=repr)}."
                 )
-        for kind in (Compressed, Delay, Every, Noise):
+        for kind in (Compressed, Delay, Every, Noise, Bandwidth, Latency):
             if sum(isinstance(model, kind) for model in self.models) > 1:
                 raise InputError(f"`links` has two {kind.__name__}. Give one of them.")
         silent = [model for model in self.models if _is_silent(model)]
@@ -214,16 +217,56 @@ class Plan:
         width
             Bits of an entry as it is: 32 or 64.
         """
-        bits = float(p * width)
-        if self.compressed is not None:
-            bits = self.compressed.compressor.message_bits(p, width)
-        if self.silent is not None:
-            bits = p * 64.0  # sums over all iterations
+        bits = self.bits_of_one(p, width)
         kinds = (Outages, Participation, Speeds, Schedule)
         for model in self.models:
             if isinstance(model, kinds):
                 bits *= model.presence
         return bits
+
+    def bits_of_one(self, p: int, width: int) -> float:
+        """Bits of a vector over an edge that is up.
+
+        Parameters
+        ----------
+        p, width
+            As of `message_bits`.
+        """
+        if self.silent is not None:
+            return p * 64.0  # sums over all iterations
+        if self.compressed is not None:
+            return float(self.compressed.compressor.message_bits(p, width))
+        return float(p * width)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether messages take time."""
+        return any(isinstance(model, Bandwidth | Latency) for model in self.models)
+
+    def seconds_of(self, compute: float, cost: Any, bits: float) -> float:
+        """How long an iteration takes on these links.
+
+        Parameters
+        ----------
+        compute
+            Seconds of computing of one agent.
+        cost
+            What the method declares for the iteration.
+        bits
+            Of one vector.
+        """
+        bandwidth, latency = self._first(Bandwidth), self._first(Latency)
+        wire = 0.0
+        if bandwidth is not None:
+            wire = cost.vectors * bits / bandwidth.bits_per_second
+        return iteration_seconds(
+            compute,
+            cost.rounds if bits else 0,
+            wire,
+            0.0 if latency is None else latency.seconds,
+            delay=0 if self.delay is None else self.delay.tau,
+            overlaps=cost.overlaps,
+        )
 
     def age(self, p: int) -> float:
         """Mean age of what is known, in iterations; of several models, they add up.

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, final
 
 import torch
@@ -13,10 +13,12 @@ from proxmesh.network.links.bound import BoundNetwork
 from proxmesh.network.links.edges import Draws, LocalEdges
 from proxmesh.network.links.exchange import column
 from proxmesh.network.links.failures import Failures
+from proxmesh.network.links.packed import AlongEdges, Copies, Packer
 from proxmesh.network.links.plan import LOOKED_AHEAD, Link, Plan, rounds_of
 from proxmesh.types import (
     BY_EDGE,
     Algorithm,
+    Cost,
     Problem,
     Reduction,
     is_integrated,
@@ -73,7 +75,12 @@ class LinkedWorld:
         self.num_links: int = engine.num_links
         self.degree: Tensor = engine.degree
         self.edges = LocalEdges(engine)
+        _ = self.edges.turned  # now, not while a step is being compiled
         self.failures = Failures(self.plan, self.edges)
+        compressed = self.plan.compressed
+        self.packer: Any = None if compressed is None else Packer(compressed)
+        self.packs = engine.distributed and self._is_packed()  # what travels is short
+        self.copies: dict[int, Copies] = {}  # of other processes' agents, by exchange
         self.message_draws = Draws.over(0, "messages", 0, self.edges.ids)
         seed = 0 if self.plan.noise is None else self.plan.noise.seed
         self.noise_draws = Draws.over(seed, "noise", 0, self.edges.ids)
@@ -165,6 +172,48 @@ class LinkedWorld:
         if k == 0:
             return float(p * width)
         return 0.0 if k % self.plan.every else self.plan.message_bits(p, width)
+
+    def seconds_of(self, compute: float, cost: Cost, k: int, bits: float) -> float:
+        """How long iteration k would take on these links.
+
+        Parameters
+        ----------
+        compute
+            Seconds of computing of one agent.
+        cost
+            What the method declares for it.
+        k
+            Iteration.
+        bits
+            Of one vector as it is.
+        """
+        if k % self.plan.every:
+            return compute
+        if cost.compressor is None and k:
+            width = self.degree.element_size() * 8
+            bits = self.plan.bits_of_one(round(bits / width), width)
+        return self.plan.seconds_of(compute, cost, bits)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether messages take time."""
+        return self.plan.is_timed
+
+    def _is_packed(self) -> bool:
+        """Whether less than whole vectors travel: differences, or only now and then."""
+        if self.plan.compressed is not None:
+            return bool(self.packer.packs)
+        return self.plan.every > 1 and self.plan.noise is None
+
+    @property
+    def joined(self) -> Any:
+        """The engine itself."""
+        return self._engine
+
+    @cached_property
+    def along(self) -> AlongEdges:
+        """Messages that differ from edge to edge."""
+        return AlongEdges(self._engine, self.edges)
 
     def wire(self, rows: Tensor) -> Any:
         """Send rows over the engine itself, where all arrives.

@@ -41,7 +41,10 @@ function aboutSection() {
     const known = group().about;
     const one = known.find((run) => run.label === view.run) ?? known[0];
     if (!one) return;
+    const whole = group().command;
     inner.replaceChildren(
+      ...(whole ? [element("h3", { textContent: "The whole comparison" }), command(whole, "the command", "copy-whole"),
+        element("h3", { textContent: "A single run" })] : []),
       ...(known.length > 1 ? [element("div", { className: "controls" },
         choice("about-run", "Method", known.map((run) => [run.label, `${run.label}, seed ${run.seed}`]), one.label, (run) => change({ run })))] : []),
       ...(one.command ? [command(one.command, "the command", "copy-command")] : []),

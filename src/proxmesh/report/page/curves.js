@@ -86,17 +86,30 @@ function traces(shown, set) {
   return made;
 }
 
-// Where the curves are, without their start, which would flatten everything else.
+// Where the curves are. On a linear scale without their start, which would flatten
+// everything else; on a logarithmic one only without a start below all that follows, as
+// that of agents that begin alike and therefore agree.
 function rangeOf(shown, set) {
   const log = set.scale === "log";
+  const lasting = (curve) => {
+    if (curve.length <= 3) return curve;
+    const [first, ...rest] = curve;
+    return log && first > rest.reduce((a, b) => Math.min(a, b)) ? curve : rest;
+  };
   const values = shown.flatMap(({ curves, mean }) =>
     (set.seeds === "single" ? curves.map(({ points }) => points.map((point) => point.y)) : [mean.map((point) => point.mean)])
-      .flatMap((curve) => (curve.length > 3 ? curve.slice(1) : curve)));
+      .flatMap(lasting));
   const usable = values.filter((value) => isNumber(value) && (!log || value > 0)).map((value) => (log ? Math.log10(value) : value));
   if (usable.length < 2) return null;
   const low = usable.reduce((a, b) => Math.min(a, b)), high = usable.reduce((a, b) => Math.max(a, b));
   const room = 0.06 * (high - low) || 0.1 * Math.abs(high) || 1;
   return [low - room, high + room];
+}
+
+// Ticks on a logarithmic axis: 1, 2, 5 where there are few decades, then every decade.
+function decades(range) {
+  const many = range ? range[1] - range[0] : 0;
+  return many > 2 && many < 12 ? 1 : many > 0.7 && many <= 2 ? "D2" : undefined;
 }
 
 const labelOf = (name) => doc.columns[name]?.label ?? name;
@@ -123,7 +136,7 @@ function caption(shown, set) {
   else if (set.smooth !== "none") parts.push(`Each seed is averaged over ${set.smooth} neighboring points${log ? ", on the logarithmic scale" : ""}.`);
   if (group().thinned) parts.push(`Long curves are thinned to about ${told(group().thinned)} points.`);
   if (group().left_out) parts.push(`${told(group().left_out)} more runs are not drawn.`);
-  const bad = group().runs.filter((run) => run.end);
+  const bad = group().runs.filter((run) => run.end && !run.counts); // one that runs still is drawn
   if (bad.length) parts.push(`Not counted: ${bad.slice(0, 4).map((run) => `${run.label} seed ${run.seed} (${run.end})`).join("; ")}${bad.length > 4 ? "; …" : ""}.`);
   return parts.join(" ");
 }
@@ -181,15 +194,18 @@ function toggle(label) {
   change({});
 }
 
+// Whether any method was run with more than one seed.
+const hasSeeds = () => new Set(group().runs.map((run) => run.label)).size < group().runs.length;
+
 function controls(set) {
-  const pick = (name) => [name, labelOf(name)];
+  const pick = (name) => [name, doc.columns[name]?.short ?? labelOf(name)];
   const several = group().methods.length > 1;
   const row = element("div", { className: "controls" },
     choice("y", "Measure", set.measures.map(pick), set.y, (y) => change({ y, scale: "" })),
     choice("x", "Against", set.costs.map(pick), set.x, (x) => change({ x })),
     switches("scale", "Scale", [["log", "log"], ["linear", "linear"]], set.scale, (scale) => change({ scale })),
     switches("xscale", "Horizontal", [["log", "log"], ["linear", "linear"]], set.xscale, (xscale) => change({ xscale })),
-    switches("seeds", "Seeds", [["mean", "mean"], ["single", "single"]], set.seeds, (seeds) => change({ seeds })),
+    ...(hasSeeds() ? [switches("seeds", "Seeds", [["mean", "mean"], ["single", "single"]], set.seeds, (seeds) => change({ seeds }))] : []),
     choice("smooth", "Smoothing", SMOOTHING, set.smooth, (smooth) => change({ smooth })));
   if (several)
     row.append(choice("relative", "Relative to", [["", "nothing"], ...set.labels.map((label) => [label, label])], set.relative,
@@ -225,7 +241,7 @@ function curvesSection() {
       hovermode: set.seeds === "single" ? "closest" : "x unified",
       uirevision: [set.x, set.y, set.scale, set.xscale, set.relative, set.as].join(),
       xaxis: { title: labelOf(set.x), type: set.xscale, hoverformat: bytes ? ".4s" : ",.5~r", ...(bytes ? { exponentformat: "SI", ticksuffix: "B" } : { exponentformat: "none", separatethousands: true }) },
-      yaxis: { title: heading(set), type: set.scale, ...(range ? { range, autorange: false } : {}), ...(set.scale === "log" ? { dtick: range && range[1] - range[0] > 1 && range[1] - range[0] < 12 ? 1 : undefined } : {}) },
+      yaxis: { title: heading(set), type: set.scale, ...(range ? { range, autorange: false } : {}), ...(set.scale === "log" ? { dtick: decades(range) } : {}) },
       shapes: set.relative ? [{ type: "line", xref: "paper", x0: 0, x1: 1, y0: set.as === "ratio" ? 1 : 0, y1: set.as === "ratio" ? 1 : 0, line: { color: ink("--quiet"), width: 1, dash: "dot" } }] : [],
     }), PLOT);
   }

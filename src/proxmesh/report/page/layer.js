@@ -11,26 +11,28 @@ function layerSection() {
     const now = JSON.stringify([run.label, isDark(), version]);
     if (now === last) return;
     last = now;
-    const canvas = element("canvas", { width: layer.columns, height: layer.rows, className: "layer", role: "img" });
+    // Several pixels for each cell: paper knows nothing of sharp ones.
+    const side = Math.max(1, Math.round(960 / Math.max(layer.columns, layer.rows)));
+    const canvas = element("canvas", { width: side * layer.columns, height: side * layer.rows, className: "layer", role: "img" });
     const shape = Math.min(4, Math.max(0.4, layer.columns / layer.rows));
     canvas.style.width = `${Math.round(Math.min(1, shape / 1.2) * 100)}%`;
     canvas.style.aspectRatio = String(shape);
     const shares = layer.percent.map((cells) => mean(cells) / 100);
     const context = canvas.getContext("2d");
     const show = (place) => {
-      const image = context.createImageData(layer.columns, layer.rows);
       const on = ink("--layer").split(",").map(Number), off = ink("--layer-off").split(",").map(Number);
       layer.percent[place].forEach((percent, cell) => {
-        for (let part = 0; part < 3; part++)
-          image.data[4 * cell + part] = Math.round(off[part] + (on[part] - off[part]) * (percent / 100));
-        image.data[4 * cell + 3] = 255;
+        const color = on.map((_, part) => Math.round(off[part] + (on[part] - off[part]) * (percent / 100)));
+        context.fillStyle = `rgb(${color.join(",")})`;
+        context.fillRect(side * (cell % layer.columns), side * Math.floor(cell / layer.columns), side, side);
       });
-      context.putImageData(image, 0, 0);
       const text = `${told(100 * shares[place], 3)} % of the weights are not zero`;
       canvas.setAttribute("aria-label", `First layer of ${run.label} at iteration ${layer.iterations[place]}: ${text}`);
       words.textContent = text + ".";
+      onPaper.textContent = whichRun(run, layer.iterations[place]);
     };
     const words = element("p", { className: "quiet caption" });
+    const onPaper = element("p", { className: "quiet caption on-paper" });
     const end = layer.iterations.length - 1;
     const at = placeIn(view.layerat, layer.iterations);
     const bar = end > 0 ? timeline("layer-time", "Iteration of the first layer", layer.iterations, at,
@@ -38,7 +40,7 @@ function layerSection() {
     if (!bar) show(0);
     inner.replaceChildren(
       element("div", { className: "controls" }, runChoice("layer-run", "layer")),
-      element("div", { className: "figure" }, canvas), ...(bar ? [bar] : []), words,
+      element("div", { className: "figure" }, canvas), ...(bar ? [bar] : []), words, onPaper,
       twin(["iteration", "share of nonzeros"], layer.iterations.map((k, place) => [told(k), `${told(100 * shares[place], 3)} %`]), "picture"));
   }
   return { element: made, update };

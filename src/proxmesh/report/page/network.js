@@ -33,12 +33,22 @@ function networkPicture(network) {
   const size = Math.max(0.018, Math.min(0.085, 0.42 / Math.sqrt(network.places.length)));
   const mean = network.degrees.reduce((a, b) => a + b, 0) / network.degrees.length;
   const heights = network.places.map((place) => place[1]);
-  const low = Math.min(...heights) - 0.16, high = Math.max(...heights) + 0.16;
-  const picture = drawing("svg", { viewBox: `-1.16 ${-high} 2.32 ${high - low}`, class: "network", role: "img" });
+  const room = network.edges.some(([, , bent]) => bent) ? 0.34 : 0.16; // arcs leave the square
+  const low = Math.min(...heights) - room, high = Math.max(...heights) + room;
+  const picture = drawing("svg", { viewBox: `${-1 - room} ${-high} ${2 + 2 * room} ${high - low}`, class: "network", role: "img" });
   const edges = drawing("g", { class: "edges" });
-  for (const [i, j, bent] of network.edges)
-    edges.append(drawing("path", { d: bent ? arc(network.places[i], network.places[j])
-      : `M${network.places[i][0]} ${-network.places[i][1]} L${network.places[j][0]} ${-network.places[j][1]}` }));
+  network.edges.forEach(([i, j, bent], number) => {
+    const path = drawing("path", { d: bent ? arc(network.places[i], network.places[j])
+      : `M${network.places[i][0]} ${-network.places[i][1]} L${network.places[j][0]} ${-network.places[j][1]}` });
+    const lost = network.lost?.[number];
+    if (isNumber(lost)) { // the redder, the more was lost
+      path.style.stroke = `color-mix(in srgb, #d1242f ${Math.round(100 * Math.min(1, 0.25 + lost))}%, var(--quiet))`;
+      path.style.strokeOpacity = "1";
+      path.append(drawing("title"));
+      path.firstChild.textContent = `edge ${i} - ${j}: ${Math.round(100 * lost)} % of the messages lost or not sent`;
+    }
+    edges.append(path);
+  });
   const agents = network.places.map(([x, y], agent) => {
     const radius = size * Math.min(1.7, Math.max(0.8, Math.sqrt(network.degrees[agent] / mean)));
     return drawing("circle", { cx: x, cy: -y, r: radius }, drawing("title"));
@@ -61,6 +71,9 @@ function followedRun(with_) {
   const known = group().agents.filter((one) => one[with_]);
   return known.find((one) => one.label === view.run) ?? known[0];
 }
+
+// On paper, where the lists and sliders that say it are left out.
+const whichRun = (run, iteration) => `${run.label}, seed ${run.seed}${isNumber(iteration) ? `, iteration ${told(iteration)}` : ""}`;
 
 function runChoice(id, with_) {
   const known = group().agents.filter((one) => one[with_]);
@@ -87,6 +100,7 @@ function networkSection() {
     const scale = scaleOf((table.length > 2 ? table.slice(1) : table).flat());
     const name = COLORINGS[color] ?? color;
     const numbers = element("div");
+    const onPaper = element("p", { className: "quiet caption on-paper" });
     const show = (place) => {
       const values = table[Math.min(place, table.length - 1)];
       agents.forEach((agent, number) => {
@@ -96,6 +110,7 @@ function networkSection() {
       });
       picture.setAttribute("aria-label", `${run.network.name} of ${agents.length} agents, colored by ${name}`);
       const kept = (column) => over?.columns[column]?.[Math.min(place, over.iterations.length - 1)];
+      onPaper.textContent = whichRun(run, over?.iterations[place]);
       const columns = over ? Object.keys(over.columns) : [];
       numbers.replaceChildren(twin(["agent", "degree", ...columns.map((column) => COLORINGS[column] ?? column)],
         agents.map((_, number) => [String(number), String(run.network.degrees[number]), ...columns.map((column) => told(kept(column)[number]))]), "network"));
@@ -106,11 +121,13 @@ function networkSection() {
       ? timeline("time", "Iteration of the network", over.iterations, at, (place) => { show(place); note({ at: String(place) }); })
       : null;
     if (!moving) show(0);
-    const about = over ? "" : "This run kept no numbers of single agents; they are colored by degree.";
+    const mean = run.network.lost ? run.network.lost.reduce((a, b) => a + b, 0) / run.network.lost.length : 0;
+    const links = run.network.lost ? ` Edges are red by the share of messages lost or not sent, ${Math.round(100 * mean)} % on average.` : "";
+    const about = (over ? "" : "This run kept no numbers of single agents; they are colored by degree.") + links;
     inner.replaceChildren(
       element("div", { className: "controls" }, runChoice("run", "network"),
         switches("color", "Color", known.map((key) => [key, COLORINGS[key] ?? key]), color, (one) => change({ color: one }))),
-      element("div", { className: "figure" }, picture), legend(scale, name), ...(bar ? [bar] : []),
+      element("div", { className: "figure" }, picture), legend(scale, name), onPaper, ...(bar ? [bar] : []),
       element("p", { className: "quiet caption", textContent: about }), numbers);
   }
   return { element: made, update };

@@ -171,7 +171,7 @@ function plotLayout(more) {
   const title = (text) => ({ text: forPlotly(text), font: { size: 13, color: ink("--text") }, standoff: 10 });
   return {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false,
-    margin: { l: 58, r: 14, t: 10, b: 46 }, dragmode: "zoom",
+    margin: { l: 58, r: 26, t: 10, b: 46 }, dragmode: "zoom",
     font: { family: ink("--font"), size: 13, color: ink("--text") },
     hoverlabel: { bgcolor: ink("--raised"), bordercolor: ink("--line"), align: "left",
       font: { family: ink("--font"), size: 13, color: ink("--text") } },
