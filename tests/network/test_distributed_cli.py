@@ -58,8 +58,10 @@ def test_the_distributed_example_of_the_readme(line: str, tmp_path: Path) -> Non
     where = "agents 0-1 | 2-3 | 4-5 | 6-7, 4 of 8 edges between ranks"
     assert f"engine {engine}, 4 ranks: {where}" in done.stdout
     (run,) = (tmp_path / "runs").iterdir()
-    history = pd.read_csv(run / "history.csv")
-    assert history["stationarity"].iloc[-1] < 1e-3
+    stationarity = pd.read_csv(run / "history.csv")["stationarity"]
+    # Where nobody waits, a rank without a core makes few of the 200 steps.
+    apart = "--asynchronous" in line
+    assert stationarity.iloc[-1] < (stationarity[0] / 4 if apart else 1e-3)
     assert (run / "curves.png").exists()
 
 
