@@ -6,6 +6,7 @@ from typing import Any, get_args
 import pytest
 import torch
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 from zoo import Quadratics
 
 import proxmesh as pm
@@ -214,3 +215,16 @@ def test_what_is_not_finite_stays_so_in_a_message() -> None:
     for bits in (4, 5):
         payload = Bits(bits).pack(bad, 0)
         assert not Bits(bits).unpack(payload, 0, 3, bad.dtype).isfinite().all(1).any()
+
+
+@pytest.mark.long
+def test_recorded_and_compiled_blocks_have_steps_of_their_own() -> None:
+    """In float32 and with a short last block, which torch 2.13 once got wrong."""
+
+    def compress(rows: Tensor) -> tuple[Tensor]:
+        return (Bits(4).compress(rows, key=1),)
+
+    rows = torch.randn(4, 300, generator=torch.Generator().manual_seed(0))
+    recorded = make_fx(compress, tracing_mode="fake")(rows)
+    compiled: Any = torch._inductor.compile(recorded, [rows])
+    torch.testing.assert_close(compiled(rows), compress(rows))
