@@ -25,6 +25,7 @@ NOT_RUN: Mapping[str, str] = {  # by how a command begins
     ".venv/bin/python -m pip": "sets up; `make` has done it",
     "pip install": "sets up; `make` has done it",
     "pytest tests/": "part of `make test`",
+    "pytest -m long tests/": "part of `make test-documented`",
     "pytest -m soak": "minutes to hours; `make test` takes a part of it",
     "PROXMESH_FULL_PARITY=1 pytest": "hours; `make test` takes a part of it",
     "torchrun --nnodes 2": "needs a second machine",

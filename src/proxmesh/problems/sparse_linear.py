@@ -2,6 +2,7 @@
 
 from typing import Any, final
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -34,6 +35,16 @@ class SparseLinear(nn.Linear):
     >>> layer(pm.SparseRows.of(csr_array([[0.0, 2.0], [3.0, 0.0]]))).shape
     torch.Size([2, 3])
     """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__(in_features, out_features, bias, device, dtype)
 
     def forward(self, input: Any) -> Tensor:  # noqa: A002 - torch's name
         """Multiply by the weights, and add the bias.
